@@ -1,12 +1,15 @@
 package fs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/content"
 	"latchfs/fs/deaths"
 	"latchfs/fs/refusals"
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/policy"
 )
 
 // A process that dies by a signal with a file open has not finished the file. The policy's
@@ -32,13 +35,17 @@ func (en *endings) isBystander(s *session, o lockmgr.Owner) bool {
 	return !s.passed
 }
 
-// isDismissed reports whether a process was a worker that its own program has most likely asked
-// to stop, as Python's multiprocessing.Pool does at its end: it has neither opened the shadow nor
-// is it the session's owner, and runs the program of its parent, which goes on and knows
-// what it has in the file. s.mu is held.
-func (en *endings) isDismissed(s *session, d *deaths.Death) bool {
-	return d.Signal == unix.SIGTERM && d.Owner != s.opener && d.Owner != s.who.Load().Owner() &&
-		!s.toll.HasOpened(d.Owner.PID) && en.callers.proc.RunsAsParent(d.Owner.PID)
+// isHeir reports whether a process has merely inherited its descriptor of the shadow: it has
+// neither opened that nor is it the session's owner. s.mu is held.
+func (s *session) isHeir(o lockmgr.Owner) bool {
+	return o != s.opener && o != s.who.Load().Owner() && !s.toll.HasOpened(o.PID)
+}
+
+// isDismissed reports whether an heir was a worker that its own program has most likely asked
+// to stop, as Python's multiprocessing.Pool does at its end: it runs the program of its parent,
+// which goes on and knows what it has in the file.
+func (en *endings) isDismissed(d *deaths.Death) bool {
+	return d.Signal == unix.SIGTERM && en.callers.proc.RunsAsParent(d.Owner.PID)
 }
 
 // noteWriterLocked notes who is about to change the content of a shadow: who has sent the
@@ -53,24 +60,33 @@ func (co *contents) noteWriterLocked(s *session, by *Request) {
 	})
 }
 
+// isStep reports whether an heir was a step of the program that has opened the shadow, which goes
+// on. A file that may be changed in its middle is not whole for what others write to it after
+// the death. s.mu is held.
+func (s *session) isStep(d *deaths.Death) bool {
+	ofOpener := func(a lockmgr.Ancestor) bool { return a.Owner == s.opener }
+	return !s.holders.CanMap() && slices.ContainsFunc(d.Lineage, ofOpener)
+}
+
 // noteKilledLocked notes that a process was killed with the shadow open. s.mu is held.
 func (en *endings) noteKilledLocked(s *session, d *deaths.Death) {
-	if en.isDismissed(s, d) {
-		return
+	writer, isHeir := s.who.Load().Owner(), s.isHeir(d.Owner)
+	switch {
+	case isHeir && en.isDismissed(d):
+	case en.isBystander(s, d.Owner):
+		s.toll.NoteIdle(d, writer)
+	case isHeir && s.isStep(d):
+		s.toll.NoteHeir(d, writer, s.stampLocked())
+	default:
+		s.toll.Note(d, writer, s.stampLocked())
 	}
-	if en.isBystander(s, d.Owner) {
-		s.toll.NoteIdle(d, s.who.Load().Owner())
-		return
-	}
-	s.toll.Note(d, s.who.Load().Owner(), s.stampLocked())
 }
 
 // isUnfinishedLocked reports whether the death of a writer keeps what it has written
 // from becoming the file. s.mu is held.
 func (s *session) isUnfinishedLocked() bool {
-	if now := s.stampLocked(); now.Size == 0 {
-		s.toll.NothingWritten(now, s.who.Load().Owner())
-	}
+	now := s.stampLocked()
+	s.toll.Count(now, now.Size == 0, s.settings.OnKill == policy.Rollback, s.who.Load().Owner())
 	return s.toll.KeepsOut(s.settings.OnKill, deaths.File{
 		IsNew: s.isNew.Load(), WasSynced: s.saved.WasSynced(),
 		IsSynced: func() bool { return s.saved.IsSynced(s.stampLocked()) },

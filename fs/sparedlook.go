@@ -23,7 +23,7 @@ const lookDelay = 10 * time.Millisecond
 // session.lingering and session.output: the session is the owner's already, and nobody is
 // waited for, as its owner is not being killed. s.mu is held.
 func (en *endings) sparesLookLocked(s *session, by *holders.Closer) bool {
-	if !s.holders.CanFindOnly(s.who.Load().Owner(), by) || s.toll.Worst() != nil || s.output {
+	if !s.holders.CanFindOnly(s.who.Load().Owner(), by) || s.toll.HasDead() || s.output {
 		return false
 	}
 	if !s.state.Is(sessionstate.Writing) || s.lingering != nil || s.content.HasMeta() || s.held() || s.expected() || !s.isCleanLocked() {

@@ -1,6 +1,9 @@
 package integration
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A process that has merely inherited the descriptor, and has written nothing, is ended by a
 // signal while others write: a sleep of a script, a helper that a program stops. What they
@@ -89,6 +92,65 @@ func TestDismissedWriter(t *testing.T) {
 			forEachMount(t, func(t *testing.T, m *Mount) {
 				m.WriteFile("old", "old\n")
 				m.Bash(t, script)
+				if got := m.ReadFile("old"); got != "old\n" {
+					t.Errorf("it holds %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A step of a program is killed that has written to the file, and the program, which has opened
+// it, goes on and writes: what it closes is the file.
+func TestKilledStep(t *testing.T) {
+	alongside(t)
+	const program = `
+import subprocess, sys
+with open(sys.argv[1], "w") as f:
+    f.write("start\n"); f.flush()
+    subprocess.run(["sh", "-c", "echo half; kill -9 $$"], stdout=f)
+    f.write("end\n")
+`
+	for name, script := range map[string]string{
+		"of a block":     `{ echo start; sh -c 'echo half; kill -9 $$'; echo end; } > "$1"`,
+		"asked to stop":  `{ echo start; sh -c 'echo half; kill $$'; echo end; } > "$1"`,
+		"of a script":    `bash -c 'echo start; sh -c "echo half; kill -9 \$\$"; echo end' > "$1"`,
+		"beside another": `{ echo start; sh -c 'echo half; kill -9 $$'; sh -c 'echo end'; sh -c 'kill -9 $$'; true; } > "$1"`,
+		"of a program":   `python3 -c "$2" "$1"`,
+		"of a make":      `printf 'a:\n\t@echo start\n\t-@echo half; kill -9 $$$$\n\t@echo end\n' | make -sf - > "$1"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				m.WriteFile("old", "old\n")
+				for _, file := range []string{"old", "new"} {
+					mustEndWith(t, m.Bash(t, script, file, program), 0)
+					if got := m.ReadFile(file); got != "start\nhalf\nend\n" {
+						t.Errorf("%s holds %q", file, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Where the program that has the file does not write on, has left it to others, or changes it in
+// its middle, the death of its step counts.
+func TestKilledStepAtTheEnd(t *testing.T) {
+	alongside(t)
+	for name, script := range map[string]string{
+		"last":        `{ echo start; sh -c 'echo half; kill -9 $$'; true; } > old`,
+		"of set -e":   `bash -ec 'echo start; sh -c "echo half; kill -9 \$\$"; echo end' > old`,
+		"in the file": `exec 3<> old; sh -c 'echo half >&3; kill -9 $$'; echo end >&3`,
+		"all of it":   `sh -c 'echo start; sh -c "echo half; kill -9 \$\$"; echo end; kill -9 $$' > old`,
+		"of none": `fifos=$(mktemp -d); mkfifo "$fifos/go" "$fifos/dead"
+			({ exec 3> "$fifos/dead"; read < "$fifos/go"; exec sh -c 'echo half; kill -9 $$'; } &
+			{ cat "$fifos/dead"; echo end; } &) > old; echo > "$fifos/go"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachMount(t, func(t *testing.T, m *Mount) {
+				m.WriteFile("old", "old\n")
+				m.Bash(t, script)
+				m.AwaitFree(t, promised(100*time.Millisecond), "old")
 				if got := m.ReadFile("old"); got != "old\n" {
 					t.Errorf("it holds %q", got)
 				}

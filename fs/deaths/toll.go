@@ -12,18 +12,23 @@ import (
 // Toll is what the deaths of those who have a file open mean for it, until its session ends. A
 // Stamp tells the file's content from what it was.
 //
-// KeepOut is called only where KeepsOut has said so: Worst is not nil then. A Toll has no mutex:
-// whoever calls it holds the session's.
+// Count comes before what asks for the worst death. KeepOut is called only where KeepsOut has
+// said so: Worst is not nil then. A Toll has no mutex: whoever calls it holds the session's.
 type Toll[Stamp comparable] struct {
 	worst   *Death // that counts; nil: none does
+	own     *Death // the worst of those whose file it is
+	heir    *Death // likewise of those who had inherited it, and may have written to it
 	idle    *Death // likewise of those who had not written anything
-	at      Stamp  // the content when the last has died
+	at      Stamp  // the content when the last has died of those who count
+	ownAt   Stamp  // likewise of those whose file it is
+	heirAt  Stamp  // likewise of those who had inherited it
 	keptOut bool   // what was written did not become the file, for that
 	wroteOn bool   // and somebody had written since
 
 	writers map[uint32]int32 // the processes of the threads that were seen to write
 	openers []int32          // processes that have opened it to write
 	crowd   bool             // there were more than are noted, or one of which nothing is known
+	many    bool             // likewise of those who have opened it
 }
 
 // maxWriters is how many threads, and openers, are noted.
@@ -54,19 +59,19 @@ func (t *Toll[Stamp]) Opened(pid int32) {
 	switch {
 	case slices.Contains(t.openers, pid):
 	case len(t.openers) == maxWriters:
-		t.crowd = true
+		t.many = true
 	default:
 		t.openers = append(t.openers, pid)
 	}
 }
 
 // HasOpened reports whether a process has opened the file itself, or may have.
-func (t *Toll[Stamp]) HasOpened(pid int32) bool { return t.crowd || slices.Contains(t.openers, pid) }
+func (t *Toll[Stamp]) HasOpened(pid int32) bool { return t.many || slices.Contains(t.openers, pid) }
 
 // MayHaveWritten reports whether a process has opened the file itself, or was seen to write it. It
 // is so of everybody if it is not known who has.
 func (t *Toll[Stamp]) MayHaveWritten(pid int32) bool {
-	if t.HasOpened(pid) {
+	if t.crowd || t.HasOpened(pid) {
 		return true
 	}
 	for _, p := range t.writers {
@@ -77,29 +82,42 @@ func (t *Toll[Stamp]) MayHaveWritten(pid int32) bool {
 	return false
 }
 
-// Note notes a death. What was written until now, at, is taken for the dead's. writer is the
-// process that has the session.
+// Note notes a death of one whose file it is. What was written until now, at, is taken for the
+// dead's. writer is the process that has the session.
 func (t *Toll[Stamp]) Note(d *Death, writer lockmgr.Owner, at Stamp) {
-	t.at, t.worst = at, worse(t.worst, d, writer)
+	t.ownAt, t.own = at, worse(t.own, d, writer)
+}
+
+// NoteHeir notes the death of a process that has inherited the file from one that goes on, and may
+// have written to it. It counts only if nobody writes on: who has the file goes on after the
+// death, and answers for what is in it.
+func (t *Toll[Stamp]) NoteHeir(d *Death, writer lockmgr.Owner, at Stamp) {
+	t.heirAt, t.heir = at, worse(t.heir, d, writer)
 }
 
 // NoteIdle notes the death of a process that has merely inherited the file, and has not written
 // anything. What others write is as good as it was, so it counts only if they write nothing.
 func (t *Toll[Stamp]) NoteIdle(d *Death, writer lockmgr.Owner) { t.idle = worse(t.idle, d, writer) }
 
-// NothingWritten is told when the session ends and the file, which the stamp tells, is empty:
-// whoever has died was about to write it.
-func (t *Toll[Stamp]) NothingWritten(now Stamp, writer lockmgr.Owner) {
-	if t.idle == nil {
-		return
+// Count is told the content, and whether there is none, when the file is to be judged, which may
+// be more than once: it decides which deaths count. all says that those of heirs do in any case.
+func (t *Toll[Stamp]) Count(now Stamp, isEmpty, all bool, writer lockmgr.Owner) {
+	t.worst, t.at = t.own, t.ownAt
+	if t.heir != nil && (all || now == t.heirAt) {
+		t.worst, t.at = worse(t.worst, t.heir, writer), t.heirAt
 	}
-	if t.worst == nil {
-		t.at = now
+	if t.idle != nil && isEmpty { // whoever has died was about to write it
+		if t.worst == nil {
+			t.at = now
+		}
+		t.worst = worse(t.worst, t.idle, writer)
 	}
-	t.worst = worse(t.worst, t.idle, writer)
 }
 
-// Worst is the death that counts for the file; nil: none does.
+// HasDead reports whether anybody has died who may have written to the file.
+func (t *Toll[Stamp]) HasDead() bool { return t.own != nil || t.heir != nil }
+
+// Worst is the death that counts for the file, as it was counted last; nil: none does.
 func (t *Toll[Stamp]) Worst() *Death { return t.worst }
 
 // KeepsOut reports whether it keeps what was written from becoming the file.

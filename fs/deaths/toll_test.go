@@ -15,6 +15,9 @@ const writer, helper = 1, 2
 // dies notes a death, at a content.
 func dies(t *Toll[int], d *Death, at int) { t.Note(d, lockmgr.Owner{PID: writer}, at) }
 
+// count is told the content, of a file that is not empty.
+func count(t *Toll[int], now int) { t.Count(now, false, false, lockmgr.Owner{PID: writer}) }
+
 // Nobody has died: nothing is kept out, everybody is told, and no event tells of it.
 func TestNoToll(t *testing.T) {
 	var toll Toll[int]
@@ -44,6 +47,7 @@ func TestTollOfSeveral(t *testing.T) {
 		for i, d := range c.deaths {
 			dies(&toll, d, i)
 		}
+		count(&toll, 9)
 		if toll.Worst() != c.want {
 			t.Errorf("of %v the one that counts is %v", c.deaths, toll.Worst())
 		}
@@ -85,6 +89,7 @@ func TestTells(t *testing.T) {
 		if !toll.Tells(c.opener, c.output) || toll.IsKeptOut() {
 			t.Errorf("%+v: not told of an end that is not the death's", c)
 		}
+		count(&toll, c.now)
 		toll.KeepOut(c.now)
 		if got := toll.Tells(c.opener, c.output); got != c.told || !toll.IsKeptOut() {
 			t.Errorf("%+v: told %v, kept out %v", c, got, toll.IsKeptOut())
@@ -96,6 +101,7 @@ func TestTells(t *testing.T) {
 func TestTollOfASyncedFile(t *testing.T) {
 	var toll Toll[string]
 	toll.Note(of(writer, unix.SIGKILL), lockmgr.Owner{PID: writer}, "a")
+	toll.Count("a", false, false, lockmgr.Owner{PID: writer})
 	for _, synced := range []bool{false, true} {
 		f := File{WasSynced: true, IsSynced: func() bool { return synced }}
 		if got := toll.KeepsOut(policy.Auto, f); got == synced {
@@ -144,19 +150,54 @@ func TestWhoHasWritten(t *testing.T) {
 // Who has not written anything counts only where nobody has, and then as everybody does.
 func TestIdleDeath(t *testing.T) {
 	var toll Toll[int]
-	toll.NoteIdle(of(helper, unix.SIGKILL), lockmgr.Owner{PID: writer})
-	if toll.Worst() != nil || toll.KeepsOut(policy.Auto, File{}) {
-		t.Errorf("%+v", toll)
-	}
-	toll.NothingWritten(5, lockmgr.Owner{PID: writer})
-	if d := toll.Worst(); d == nil || d.Owner.PID != helper || !toll.KeepsOut(policy.Auto, File{}) {
-		t.Errorf("%+v", toll)
+	w := lockmgr.Owner{PID: writer}
+	toll.NoteIdle(of(helper, unix.SIGKILL), w)
+	for _, c := range []struct{ empty, kept bool }{{false, false}, {true, true}, {false, false}, {true, true}} {
+		toll.Count(5, c.empty, false, w)
+		if d := toll.Worst(); (d != nil) != c.kept || d != nil && d.Owner.PID != helper || toll.KeepsOut(policy.Auto, File{}) != c.kept {
+			t.Errorf("%+v", toll)
+		}
 	}
 	if toll.KeepOut(5); toll.Tells(false, true) {
 		t.Error("nobody has written since, and is told")
 	}
 	var nobody Toll[int]
-	if nobody.NothingWritten(5, lockmgr.Owner{PID: writer}); nobody.Worst() != nil {
+	if nobody.Count(5, true, false, w); nobody.Worst() != nil || nobody.HasDead() {
 		t.Errorf("%+v", nobody)
+	}
+}
+
+// The death of an heir counts as long as nobody writes on, that of another one beside it in any case.
+func TestHeirsDeath(t *testing.T) {
+	w, kill := lockmgr.Owner{PID: writer}, of(helper, unix.SIGKILL)
+	for _, c := range []struct {
+		own              bool // another one dies, before the heir
+		now              int
+		all, kept, since bool
+	}{
+		{now: 4, kept: true},
+		{now: 5},
+		{now: 5, all: true, kept: true, since: true},
+		{now: 5, own: true, kept: true, since: true},
+		{now: 4, own: true, kept: true},
+	} {
+		var toll Toll[int]
+		if c.own {
+			dies(&toll, of(writer, unix.SIGTERM), 3)
+		}
+		toll.NoteHeir(kill, w, 4)
+		if toll.Count(4, false, false, w); !toll.HasDead() || toll.Worst() != kill { // as where it might appear early
+			t.Errorf("%+v: nobody has written on, and %v counts", c, toll.Worst())
+		}
+		toll.Count(c.now, false, c.all, w)
+		if got := toll.KeepsOut(policy.Auto, File{}); got != c.kept {
+			t.Errorf("%+v: kept out %v", c, got)
+		}
+		if !c.kept {
+			continue
+		}
+		if toll.KeepOut(c.now); toll.Tells(false, false) != c.since {
+			t.Errorf("%+v: told %v", c, !c.since)
+		}
 	}
 }
