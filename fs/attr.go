@@ -128,31 +128,41 @@ func (ats *attrs) GetAttr(cancel <-chan struct{}, in *AttrRequest, out *AttrRepl
 	if k == nil {
 		return unix.ESTALE
 	}
-	n := ats.kernel.meant(k)
-	if n.isDir() && ats.astray.walks.Any() {
-		if e := ats.parking.parkHere(cancel, &in.Request, n); e != 0 {
-			return e
-		}
-	}
-	if ats.strangerAt(&in.Request, k) && ats.redirect(&in.Request, n) {
-		return unix.ESTALE
-	}
-	ats.handles.showLines(&in.Request, n)
 	var st unix.Stat_t
-	n, own := ats.besideOf(&in.Request, k, n)
-	if e := ats.names.stat(n, &st); e != 0 {
+	_, timeout, e := ats.look(cancel, &in.Request, k, &st)
+	if e != 0 {
 		return e
-	}
-	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.redirect(&in.Request, n) {
-		return unix.ESTALE
-	}
-	timeout := ats.attrTimeout(n)
-	if own || ats.showFollowed(n, &st) {
-		timeout = 0
 	}
 	ats.fillAttr(&out.Attr, k, &st)
 	out.TTL = timeout
 	return 0
+}
+
+// look is what a caller is told of a node that it asks about: the inode that it is shown, what st
+// says then, and for how long the kernel may keep that.
+func (ats *attrs) look(cancel <-chan struct{}, h *Request, k *kernelNode, st *unix.Stat_t) (*inode, time.Duration, unix.Errno) {
+	n := ats.kernel.meant(k)
+	if n.isDir() && ats.astray.walks.Any() {
+		if e := ats.parking.parkHere(cancel, h, n); e != 0 {
+			return nil, 0, e
+		}
+	}
+	if ats.strangerAt(h, k) && ats.redirect(h, n) {
+		return nil, 0, unix.ESTALE
+	}
+	ats.handles.showLines(h, n)
+	n, own := ats.besideOf(h, k, n)
+	if e := ats.names.stat(n, st); e != 0 {
+		return nil, 0, e
+	}
+	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.redirect(h, n) {
+		return nil, 0, unix.ESTALE
+	}
+	timeout := ats.attrTimeout(n)
+	if own || ats.showFollowed(n, st) {
+		timeout = 0
+	}
+	return n, timeout, 0
 }
 
 // besideOf is what the caller is shown of n, for which k stands: while his family writes the
@@ -242,7 +252,7 @@ func (ats *attrs) redirect(h *Request, n *inode) bool {
 }
 
 // Statx is GetAttr with the birth time: statx(2).
-func (ats *attrs) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Errno {
+func (ats *attrs) Statx(cancel <-chan struct{}, in *StatxRequest, out *StatxReply) unix.Errno {
 	if isVirtual(in.Node) {
 		return unix.ENOSYS
 	}
@@ -250,7 +260,14 @@ func (ats *attrs) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) un
 	if k == nil {
 		return unix.ESTALE
 	}
-	n := ats.kernel.meant(k)
+	if ats.nodes.fdOf(ats.kernel.meant(k)) < 0 {
+		return unix.ENOSYS
+	}
+	var st unix.Stat_t
+	n, timeout, e := ats.look(cancel, &in.Request, k, &st)
+	if e != 0 {
+		return e
+	}
 	fd := ats.nodes.fdOf(n)
 	if fd < 0 {
 		return unix.ENOSYS
@@ -258,20 +275,15 @@ func (ats *attrs) Statx(_ <-chan struct{}, in *StatxRequest, out *StatxReply) un
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, int(in.Mask), &out.Statx_t); err != nil {
 		return errnoOf(err)
 	}
-	var st unix.Stat_t
-	if e := ats.names.stat(n, &st); e != 0 {
-		return e
-	}
-	ats.noteShown(k, &st)
-	if n.isDir() { // of a file the size belongs to the time
-		out.Mtime.Sec, out.Mtime.Nsec = st.Mtim.Sec, uint32(st.Mtim.Nsec)
-	}
+	mode, rdev := ats.shownMode(ats.noteShown(k, &st), &st)
+	out.Size, out.Blocks = uint64(st.Size), uint64(st.Blocks)
+	out.Atime.Sec, out.Atime.Nsec = st.Atim.Sec, uint32(st.Atim.Nsec)
+	out.Mtime.Sec, out.Mtime.Nsec = st.Mtim.Sec, uint32(st.Mtim.Nsec)
 	out.Ctime.Sec, out.Ctime.Nsec = st.Ctim.Sec, uint32(st.Ctim.Nsec)
-	mode, rdev := ats.shownMode(n, &st)
 	out.Mode, out.Rdev_major, out.Rdev_minor = uint16(mode), unix.Major(uint64(rdev)), unix.Minor(uint64(rdev))
 	out.Ino = ats.disk.inoFor(uint64(st.Dev), st.Ino)
 	out.Nlink = uint32(st.Nlink)
-	out.TTL = ats.attrTimeout(n)
+	out.TTL = timeout
 	return 0
 }
 
