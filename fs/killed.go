@@ -75,7 +75,7 @@ func (en *endings) noteKilledLocked(s *session, d *deaths.Death) {
 	case isHeir && en.isDismissed(d):
 	case en.isBystander(s, d.Owner):
 		s.toll.NoteIdle(d, writer)
-	case isHeir && s.isStep(d):
+	case isHeir && d.WasStopped() && s.isStep(d):
 		s.toll.NoteHeir(d, writer, s.stampLocked())
 	default:
 		s.toll.Note(d, writer, s.stampLocked())

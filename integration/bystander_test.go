@@ -100,7 +100,7 @@ func TestDismissedWriter(t *testing.T) {
 	}
 }
 
-// A step of a program is killed that has written to the file, and the program, which has opened
+// A step of a program is asked to stop that has written to the file, and the program, which has opened
 // it, goes on and writes: what it closes is the file.
 func TestKilledStep(t *testing.T) {
 	alongside(t)
@@ -108,16 +108,15 @@ func TestKilledStep(t *testing.T) {
 import subprocess, sys
 with open(sys.argv[1], "w") as f:
     f.write("start\n"); f.flush()
-    subprocess.run(["sh", "-c", "echo half; kill -9 $$"], stdout=f)
+    subprocess.run(["sh", "-c", "echo half; kill $$"], stdout=f)
     f.write("end\n")
 `
 	for name, script := range map[string]string{
-		"of a block":     `{ echo start; sh -c 'echo half; kill -9 $$'; echo end; } > "$1"`,
-		"asked to stop":  `{ echo start; sh -c 'echo half; kill $$'; echo end; } > "$1"`,
-		"of a script":    `bash -c 'echo start; sh -c "echo half; kill -9 \$\$"; echo end' > "$1"`,
-		"beside another": `{ echo start; sh -c 'echo half; kill -9 $$'; sh -c 'echo end'; sh -c 'kill -9 $$'; true; } > "$1"`,
+		"of a block":     `{ echo start; sh -c 'echo half; kill $$'; echo end; } > "$1"`,
+		"of a script":    `bash -c 'echo start; sh -c "echo half; kill \$\$"; echo end' > "$1"`,
+		"beside another": `{ echo start; sh -c 'echo half; kill $$'; sh -c 'echo end'; sh -c 'kill $$'; true; } > "$1"`,
 		"of a program":   `python3 -c "$2" "$1"`,
-		"of a make":      `printf 'a:\n\t@echo start\n\t-@echo half; kill -9 $$$$\n\t@echo end\n' | make -sf - > "$1"`,
+		"of a make":      `printf 'a:\n\t@echo start\n\t-@echo half; kill $$$$\n\t@echo end\n' | make -sf - > "$1"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			forEachMount(t, func(t *testing.T, m *Mount) {
@@ -134,16 +133,18 @@ with open(sys.argv[1], "w") as f:
 }
 
 // Where the program that has the file does not write on, has left it to others, or changes it in
-// its middle, the death of its step counts.
+// its middle, the death of its step counts; so it does where the step was killed outright, or has crashed.
 func TestKilledStepAtTheEnd(t *testing.T) {
 	alongside(t)
 	for name, script := range map[string]string{
-		"last":        `{ echo start; sh -c 'echo half; kill -9 $$'; true; } > old`,
-		"of set -e":   `bash -ec 'echo start; sh -c "echo half; kill -9 \$\$"; echo end' > old`,
-		"in the file": `exec 3<> old; sh -c 'echo half >&3; kill -9 $$'; echo end >&3`,
-		"all of it":   `sh -c 'echo start; sh -c "echo half; kill -9 \$\$"; echo end; kill -9 $$' > old`,
+		"killed outright": `{ echo start; sh -c 'echo half; kill -9 $$'; echo end; } > old`,
+		"crashed":         `ulimit -c 0; { echo start; sh -c 'echo half; kill -SEGV $$'; echo end; } > old`,
+		"last":            `{ echo start; sh -c 'echo half; kill $$'; true; } > old`,
+		"of set -e":       `bash -ec 'echo start; sh -c "echo half; kill \$\$"; echo end' > old`,
+		"in the file":     `exec 3<> old; sh -c 'echo half >&3; kill $$'; echo end >&3`,
+		"all of it":       `sh -c 'echo start; sh -c "echo half; kill \$\$"; echo end; kill $$' > old`,
 		"of none": `fifos=$(mktemp -d); mkfifo "$fifos/go" "$fifos/dead"
-			({ exec 3> "$fifos/dead"; read < "$fifos/go"; exec sh -c 'echo half; kill -9 $$'; } &
+			({ exec 3> "$fifos/dead"; read < "$fifos/go"; exec sh -c 'echo half; kill $$'; } &
 			{ cat "$fifos/dead"; echo end; } &) > old; echo > "$fifos/go"`,
 	} {
 		t.Run(name, func(t *testing.T) {
