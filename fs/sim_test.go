@@ -288,6 +288,7 @@ var stories = map[string]struct {
 	"records to a file that was removed and is made anew":        {seed: 1795751971286597865, hazards: simHazards{faults: 30}, programs: "bob: sync a; sync a | cyn: mvnew a a; log a | dan: rm a"},
 	"a reader on its way when a transaction is finished":         {seed: 14339, hazards: simHazards{crashes: 10, faults: 30, passes: 1}, programs: "ann: txnrm a b; cat a | bob: txn a b"},
 	"a hidden file in a directory that a transaction removes":    {seed: 1736, hazards: simHazards{faults: 30}, programs: "ann: again m; edit b | bob: cut d/a; pass d/a; begin d/b; rm d/a; rm d/b; rmdir d; commit"},
+	"a refusal of another one's rename":                          {seed: 1177, programs: "ann: note l.jsonl | bob: rmdir e; mv d e; mv a l.jsonl | cyn: echo a; notesave l.jsonl; lock d/b; lock b; echo d/b; log d/b; swap d e a"},
 	"a slow create after a wait":                                 {seed: 1370, programs: "ann: echo a; save a | bob: count a | cyn: rm a | dan: rmdir e; count a"},
 }
 

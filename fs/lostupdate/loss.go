@@ -88,7 +88,16 @@ func (l *Loss) AnswerUnread() (happens bool) {
 
 // Insists reports whether the change was refused before, is made again, and is to be
 // obeyed for that.
-func (l *Loss) Insists() bool { return l.Basis.Insists && l.mayInsist() }
+func (l *Loss) Insists() bool {
+	return l.Basis.Insists && l.mayInsist() && !(l.Basis.ForAnother && l.isDeciders())
+}
+
+// isDeciders reports whether the process that makes the change is its decider, or works for it;
+// otherwise it puts in place what the decider has written.
+func (l *Loss) isDeciders() bool {
+	by := l.Basis.By
+	return by == l.Self || by == l.Who.Shell || slices.Contains(l.Who.Relatives, by) || !slices.Contains(l.Writers, by)
+}
 
 // mayInsist reports whether the policy obeys a change that is made again.
 func (l *Loss) mayInsist() bool {
@@ -108,7 +117,7 @@ func (l *Loss) obey(why string) {
 // process is told is the caller's business.
 func (l *Loss) Refuse() {
 	l.j.Engine.Conflict(l)
-	l.j.Known.Refused(time.Now(), &l.Basis, l.Self)
+	l.j.Known.Refused(time.Now(), &l.Basis, l.Self, !l.isDeciders())
 }
 
 // Renew finds out what the chain of the change knows by now; false if nothing would be lost

@@ -156,6 +156,23 @@ func TestInsistsTooSoon(t *testing.T) {
 	})
 }
 
+// Somebody was refused who renamed what another process had written. Whoever renames that again
+// insists; the process that has written it was not told.
+func TestInsistsForAnother(t *testing.T) {
+	for again, want := range map[int32]bool{30: true, 31: true, 10: false} {
+		onStage(t, func(s *stage) {
+			s.overtaken()
+			if s.loss(30, "f", owner(10)).Answer() {
+				t.Fatal("the change is not refused")
+			}
+			s.later(2 * time.Second)
+			if got := s.loss(again, "f", owner(10)).Answer(); got != want {
+				t.Errorf("process %d is obeyed: %v", again, got)
+			}
+		})
+	}
+}
+
 // Where nothing takes the file's place a decider that knew of none undoes nothing.
 func TestAnswerGone(t *testing.T) {
 	onStage(t, func(s *stage) {

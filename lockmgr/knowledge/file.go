@@ -50,6 +50,7 @@ type deafness struct {
 type refusal struct {
 	version uint64
 	at      time.Time
+	another bool // it was somebody else who was refused, for what the process had written
 	looked  bool // it has read the file since the last refusal, while it was deaf
 }
 
@@ -299,7 +300,7 @@ func (x *file) basis(now time.Time, fade time.Duration, chain []lockmgr.Owner, c
 		return b
 	}
 	b.Stale, b.Newer = true, *newer
-	b.Insists = x.insists(now, &b)
+	b.Insists, b.ForAnother = x.insists(now, &b)
 	for _, c := range x.changes {
 		if c.Number > b.Version {
 			b.Since = append(b.Since, c)

@@ -13,16 +13,19 @@ const (
 	insistWithin = 10 * time.Minute
 )
 
-// insists reports whether the decider of b was refused before, and makes its change again.
-func (x *file) insists(now time.Time, b *Basis) bool {
+// insists reports whether the decider of b was refused before, and makes its change again; and
+// whether somebody else was refused in its place.
+func (x *file) insists(now time.Time, b *Basis) (yes, another bool) {
 	r, ok := x.refused[b.By]
-	return ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
+	yes = ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
+	return yes, yes && r.another
 }
 
 // Refused notes that a change by the process self was refused for what b says. Whether
 // the decider insists counts from the first refusal since it has learned of the version
-// that it knows.
-func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
+// that it knows. another says that self is neither the decider nor works for it, and has put
+// in place what the decider had written: the decider is not told, and so does not insist.
+func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner, another bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.use(b.Key)
@@ -33,7 +36,7 @@ func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
 		e.barred = map[lockmgr.Owner]time.Time{}
 	}
 	e.barred[self] = now.Add(barredFor)
-	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin {
+	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin && (another || !r.another) {
 		r.looked = false
 		e.refused[b.By] = r
 		return
@@ -41,7 +44,7 @@ func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner) {
 	if e.refused == nil {
 		e.refused = map[lockmgr.Owner]refusal{}
 	}
-	e.refused[b.By] = refusal{version: b.Version, at: now}
+	e.refused[b.By] = refusal{version: b.Version, at: now, another: another}
 }
 
 // Obeyed notes that the decider has insisted and is let through: what it did not know

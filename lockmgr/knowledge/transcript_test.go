@@ -203,9 +203,13 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 			from, to = to, from
 		}
 		return "ok\n"
-	case "refused":
+	case "refused", "refused-for":
 		b := s.check(arg(0), key)
-		s.table.Refused(s.now, &b, s.owner(arg(0)))
+		self := s.owner(arg(0))
+		if d.Cmd == "refused-for" { // refused-for DECIDER KEY SELF: who has put in place what the decider has written
+			self = s.owner(arg(2))
+		}
+		s.table.Refused(s.now, &b, self, d.Cmd == "refused-for")
 		return "ok\n"
 	case "obeyed":
 		b := s.check(arg(0), key)
@@ -273,6 +277,8 @@ func (s *stage) show(b Basis) string {
 	}
 	verdict := "may replace it"
 	switch {
+	case b.ForAnother:
+		verdict = "STALE, and who puts that in place again insists"
 	case b.Insists:
 		verdict = "STALE, and it insists"
 	case b.Stale:

@@ -107,6 +107,9 @@ type Basis struct {
 	// Insists is whether the decider was refused for that before, one second to ten
 	// minutes ago, and has learned nothing since.
 	Insists bool
+	// ForAnother is whether that was a refusal of somebody else, who had put in place what the
+	// decider had written: it counts for whoever does that again, and not for the decider.
+	ForAnother bool
 	// Absent is whether there was no file when By looked.
 	Absent bool
 	// Made is whether By has made the known version, and never read the file.

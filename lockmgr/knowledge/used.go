@@ -59,7 +59,7 @@ func (x *file) since(now time.Time, u *Use) Basis {
 	if !b.Stale {
 		return Basis{Current: b.Current}
 	}
-	b.Insists = x.insists(now, &b)
+	b.Insists, b.ForAnother = x.insists(now, &b)
 	return b
 }
 

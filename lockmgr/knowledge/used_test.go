@@ -68,7 +68,7 @@ func TestSince(t *testing.T) {
 			if !b.Stale {
 				return
 			}
-			x.Refused(at(5), &b, mine)
+			x.Refused(at(5), &b, mine, false)
 			for wait, want := range map[int64]bool{0: false, 2: true, 3600: false} {
 				if b := x.Since(at(5+wait), "f", c.is, u); b.Insists != want {
 					t.Errorf("after %d s it insists: %t", wait, b.Insists)
