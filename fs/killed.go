@@ -63,7 +63,7 @@ func (co *contents) noteWriterLocked(s *session, by *Request) {
 // isStep reports whether an heir was a step of the program that has opened the shadow, which goes
 // on. A file that may be changed in its middle is not whole for what others write to it after
 // the death. s.mu is held.
-func (s *session) isStep(d *deaths.Death) bool {
+func isStep(s *session, d *deaths.Death) bool {
 	ofOpener := func(a lockmgr.Ancestor) bool { return a.Owner == s.opener }
 	return !s.holders.CanMap() && slices.ContainsFunc(d.Lineage, ofOpener)
 }
@@ -75,7 +75,7 @@ func (en *endings) noteKilledLocked(s *session, d *deaths.Death) {
 	case isHeir && en.isDismissed(d):
 	case en.isBystander(s, d.Owner):
 		s.toll.NoteIdle(d, writer)
-	case isHeir && d.WasStopped() && s.isStep(d):
+	case isHeir && d.WasStopped() && isStep(s, d):
 		s.toll.NoteHeir(d, writer, s.stampLocked())
 	default:
 		s.toll.Note(d, writer, s.stampLocked())

@@ -319,13 +319,13 @@ func (ats *attrs) setattrPlain(in *SetAttrRequest, n *inode, size uint64, resize
 // applyAttr sets mode, owner and times of the inode behind an O_PATH or ordinary descriptor.
 // A filesystem may need room even for that: a mode is in the access control list, too.
 func (ats *attrs) applyAttr(in *SetAttrRequest, fd int) error {
-	return ats.disk.retrySmall(func() error { return ats.applyAttrOnce(in, fd) })
+	return ats.disk.retrySmall(func() error { return applyAttrOnce(ats.callers, in, fd) })
 }
 
-func (ats *attrs) applyAttrOnce(in *SetAttrRequest, fd int) error {
+func applyAttrOnce(cl *callers, in *SetAttrRequest, fd int) error {
 	proc := procSelf(fd)
 	if in.Set == 0 {
-		_, err := suid.Kill(fd, ats.callers.membership(&in.Request)) // see mayDropBits
+		_, err := suid.Kill(fd, cl.membership(&in.Request)) // see mayDropBits
 		return err
 	}
 	if in.Set&(SetUID|SetGID) != 0 {
