@@ -325,6 +325,26 @@ func TestCrashWhileRotating(t *testing.T) {
 	}
 }
 
+// A segment that cannot get its name takes no space on: on a full disk that is wanted.
+func TestRotationWithoutANameLeavesNothing(t *testing.T) {
+	o := newOpener(t)
+	j := o.open()
+	begun := must[uint64](t)(j.Begin(fullIntent))
+	next := o.path(segmentName(j.seg.number + 1))
+	check(t, os.Mkdir(next, 0o700))
+	j.mu.Lock()
+	err := j.rotateLocked()
+	j.mu.Unlock()
+	if err == nil {
+		t.Error("it got its name")
+	}
+	if _, err := os.Lstat(o.path(newSegment)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", newSegment, err)
+	}
+	check(t, os.Remove(next))
+	check(t, j.Done(begun))
+}
+
 func TestRotationThatFailsIsPutOff(t *testing.T) {
 	o := newOpener(t)
 	o.opts.MaxBytes = 1 << 10

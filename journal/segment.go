@@ -53,8 +53,9 @@ func (j *Journal) rotateLocked() error {
 	}
 	fd := int(j.dir.Fd())
 	if err := unix.Renameat(fd, newSegment, fd, next.name); err != nil {
-		next.file.Close()
-		return fmt.Errorf("new journal segment: %w", &os.PathError{Op: "rename", Path: newSegment, Err: err})
+		next.file.Close() // on a full disk a rename, too, may find no room for the name
+		err = errors.Join(&os.PathError{Op: "rename", Path: newSegment, Err: err}, unix.Unlinkat(fd, newSegment, 0))
+		return fmt.Errorf("new journal segment: %w", err)
 	}
 	// It has the name, so it is the one that the next start reads.
 	old := j.seg
