@@ -68,7 +68,7 @@ func (l *Loss) AnswerRemoved(putBack func() bool) (happens bool) {
 // program, all that the script's programs do are steps of one change (jq, rm, mv).
 func (l *Loss) isAnothersRemoval() bool {
 	by := l.Basis.By
-	return l.Exclusive && (by == l.Self || slices.Contains(l.Who.Relatives, by)) && l.j.Known.RemovedWithout(l.key(), by)
+	return l.Exclusive && l.worksFor(by) && l.j.Known.RemovedWithout(l.key(), by)
 }
 
 // AnswerGone is the answer to a change that puts nothing in the place of the file. A decider
@@ -96,7 +96,13 @@ func (l *Loss) Insists() bool {
 // otherwise it puts in place what the decider has written.
 func (l *Loss) isDeciders() bool {
 	by := l.Basis.By
-	return by == l.Self || by == l.Who.Shell || slices.Contains(l.Who.Relatives, by) || !slices.Contains(l.Writers, by)
+	return l.worksFor(by) || by == l.Who.Shell || !slices.Contains(l.Writers, by)
+}
+
+// worksFor reports whether the process that makes the change is another one, or a descendant of
+// it that shares what it knows.
+func (l *Loss) worksFor(o lockmgr.Owner) bool {
+	return o == l.Self || slices.Contains(l.Who.Relatives, o)
 }
 
 // mayInsist reports whether the policy obeys a change that is made again.
