@@ -130,6 +130,37 @@ func TestAttributesBesideALine(t *testing.T) {
 	r.close(id, fh)
 }
 
+// The answer to a question for the attributes tells the kernel of the line that it has finished:
+// it would drop an answer that a notification had overtaken.
+func TestNoNotificationOvertakesTheAttributes(t *testing.T) {
+	for what, ask := range map[string]func(r *requests, id uint64) (size uint64, e unix.Errno){
+		"GETATTR": func(r *requests, id uint64) (uint64, unix.Errno) {
+			var out AttrReply
+			e := r.f.attrs.GetAttr(nil, &AttrRequest{Request: r.header(id)}, &out)
+			return out.Size, e
+		},
+		"STATX": func(r *requests, id uint64) (uint64, unix.Errno) {
+			var out StatxReply
+			e := r.f.attrs.Statx(nil, &StatxRequest{Request: r.header(id), Mask: unix.STATX_BASIC_STATS}, &out)
+			return out.Size, e
+		},
+	} {
+		r, _ := unmounted(t, "")
+		id, fh := r.opensToAppend("old\n")
+		r.write(id, fh, 4, "half")
+		kernel := forgetful{forgot: map[uint64]int{}}
+		r.f.kernel.srv = kernel
+		if size, e := ask(r, id); e != 0 || size != 8 {
+			t.Errorf("%s: size %d, errno %v", what, size, e)
+		}
+		r.f.kernel.srv = noKernel{}
+		if kernel.forgot[id] != 0 {
+			t.Errorf("%s: the kernel was told to forget the attributes, too", what)
+		}
+		r.close(id, fh)
+	}
+}
+
 // What may be stored through a mapping without a word is a growth of the file, until the descriptor
 // is closed: nobody has changed the file outside the mount.
 func TestMappingOfAnAppender(t *testing.T) {

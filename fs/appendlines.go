@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"latchfs/fs/appends"
 	"latchfs/fs/calling"
 	"latchfs/fs/records"
 	"latchfs/lockmgr"
@@ -12,11 +13,18 @@ import (
 // showLines appends the unfinished lines of the caller's own appenders of an
 // inode that it opens to read, whose attributes it asks for, or that it unlocks: whoever locks
 // that next finds what was appended under the lock.
-func (hs *handles) showLines(h *Request, n *inode) {
+func (hs *handles) showLines(h *Request, n *inode) { hs.showLinesOn(h, n, appends.Late) }
+
+// showLinesOn is showLines; on is Asked for a reply with the attributes of n.
+func (hs *handles) showLinesOn(h *Request, n *inode, on appends.Occasion) {
+	if n == nil || !hs.appenders.HasLines() {
+		return
+	}
 	hs.nodes.mu.Lock()
-	lined := hs.linedLocked(n)
+	own, others := hs.appenders.Lined(n.key.ofFile()), hs.appenders.Lined(n.alsoAppendedLocked()...)
 	hs.nodes.mu.Unlock()
-	hs.finishLines(h, lined)
+	hs.finishLines(h, own, on)
+	hs.finishLines(h, others, appends.Late)
 }
 
 // finishLinesOf appends the unfinished lines of the caller's own appenders of the file to
@@ -36,7 +44,7 @@ func (ap *appending) finishLinesAt(h *Request, p place) {
 		}
 	}
 	ap.nodes.mu.Unlock()
-	ap.handles.finishLines(h, ap.handles.appenders.Lined(files...))
+	ap.handles.finishLines(h, ap.handles.appenders.Lined(files...), appends.Late)
 }
 
 // linedLocked are the appenders that hold an unfinished line of n back. nodes.mu is held.
@@ -53,7 +61,11 @@ func (n *inode) appendedLocked() (files []records.ID) {
 	if n == nil {
 		return nil
 	}
-	files = append(files, n.key.ofFile())
+	return append(n.alsoAppendedLocked(), n.key.ofFile())
+}
+
+// alsoAppendedLocked are those but for n itself. nodes.mu is held.
+func (n *inode) alsoAppendedLocked() (files []records.ID) {
 	if n.sess != nil && n.sess.base != nil {
 		files = append(files, n.sess.base.key.ofFile())
 	}
@@ -77,16 +89,17 @@ func (ap *appending) forgetFollowed(n *inode) {
 	}
 }
 
-// finishLines appends what those of the appenders hold back that are the caller's own. Half
-// of a line that is judged goes on waiting for its end.
-func (hs *handles) finishLines(h *Request, lined []*records.Appender) {
+// finishLines appends what those of the appenders hold back that are the caller's own; on is Asked
+// if all of them have opened the file whose attributes the reply will bring. Half of a line that is
+// judged goes on waiting for its end.
+func (hs *handles) finishLines(h *Request, lined []*records.Appender, on appends.Occasion) {
 	if len(lined) == 0 {
 		return
 	}
 	c := hs.callers.callerOf(h)
 	for _, a := range lined {
 		if c.BelongsTo(calling.NewIdentity(a.Owner(), lockmgr.Birth{})) {
-			a.Show()
+			a.Show(on)
 		}
 	}
 }

@@ -59,13 +59,13 @@ func (is appended) KillSuid(of records.ID, fd int, uid, gid uint32) unix.Errno {
 }
 
 // ShowEnd implements records.Kernel. Whoever asks next sees the record, as its writer expects.
-func (is appended) ShowEnd(of records.ID, fd int, late bool) {
+func (is appended) ShowEnd(of records.ID, fd int, on appends.Occasion) {
 	is.nodes.mu.Lock()
 	n := is.nodes.inodes[keyOf(of)]
-	if n != nil && (late || n != is.h.n) {
+	if n != nil && (on != appends.Written || n != is.h.n) {
 		n.lagged = true
 	}
-	told := n == is.h.n && !late && len(n.nodes) == 1
+	told := n == is.h.n && on != appends.Late && len(n.nodes) == 1
 	is.nodes.mu.Unlock()
 	if n == nil || told || is.life.isOver() {
 		return

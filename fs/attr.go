@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/syscalls"
 )
 
@@ -150,7 +151,7 @@ func (ats *attrs) look(cancel <-chan struct{}, h *Request, k *kernelNode, st *un
 	if ats.strangerAt(h, k) && ats.redirect(h, n) {
 		return nil, 0, unix.ESTALE
 	}
-	ats.handles.showLines(h, n)
+	ats.handles.showLinesOn(h, n, appends.Asked)
 	n, own := ats.besideOf(h, k, n)
 	if e := ats.names.stat(n, st); e != 0 {
 		return nil, 0, e

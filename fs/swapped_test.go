@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/deaths"
 	"latchfs/fs/merging"
 	"latchfs/lockmgr/knowledge"
@@ -207,7 +208,7 @@ func TestRecordIsTakenOutOfNoOtherFile(t *testing.T) {
 		r.replace("")
 		a, write := r.appender()
 		write("half")
-		a.Show()
+		a.Show(appends.Late)
 		id := r.lookup("f")
 		fh, st := r.open(id, unix.O_WRONLY|unix.O_APPEND)
 		if st != 0 {

@@ -1,6 +1,12 @@
 package integration
 
-import "testing"
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latchfs/integration/internal/wire"
+)
 
 // Who asks for the birth time, too, as stat(1) and node do, is told the same as who does not.
 
@@ -55,5 +61,40 @@ for mask in ALL, BASIC:
 `, want)
 		p.Send("close")
 		p.OK()
+	})
+}
+
+// An lseek(2) to the end of a file finds the caller's own unfinished line, whatever the kernel took
+// the size for: a stranger who looks while a line is held back makes it forget that piece, although
+// it is there a moment later.
+func TestSeekToTheEndOfTheCallersUnfinishedLine(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "")
+		c := m.Client(t)
+		fd := c.Open("f", unix.O_WRONLY|unix.O_APPEND)
+		size := int64(0)
+		write := func(what string) {
+			c.Write(fd, what)
+			size += int64(len(what))
+		}
+		seen := func() int64 {
+			st, err := m.control.Stat("f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st.Size
+		}
+		for range 10 {
+			write("question? ")
+			seen() // without the line, most probably
+			eventually(t, "the unfinished line in the file", func() bool { return seen() == size })
+			write("answer\n")
+			write("half")
+			if end := c.OK(wire.Request{Op: "seek", FD: fd, Kind: unix.SEEK_END}).N; int64(end) != size {
+				t.Fatalf("the end is at %d, want %d", end, size)
+			}
+			write("\n")
+		}
+		c.MustClose(fd)
 	})
 }

@@ -22,7 +22,7 @@ func (q *Queue) drain(w Writer, giveUp <-chan struct{}) {
 		q.c.End.Keep(q.buf[:q.due], q.failed, err.Error())
 		q.dueGoneLocked()
 	} else {
-		q.appendDueLocked()
+		q.appendDueLocked(Late)
 		unlock()
 	}
 	q.busy = false
@@ -34,7 +34,7 @@ func (q *Queue) drain(w Writer, giveUp <-chan struct{}) {
 // reported that; the next write reports it, too.
 func (q *Queue) Drain() unix.Errno {
 	q.mu.Lock()
-	q.flushLocked()
+	q.flushLocked(Late)
 	for q.busy {
 		idle, giveUp := q.idle, q.giveUp
 		q.mu.Unlock()
@@ -67,5 +67,5 @@ func (q *Queue) Finish() {
 	}
 	defer q.mu.Unlock()
 	q.due = len(q.buf)
-	q.appendDueLocked()
+	q.appendDueLocked(Late)
 }

@@ -14,6 +14,21 @@ type Writer struct {
 	KillSuid bool // its changes clear setuid and setgid bits
 }
 
+// An Occasion is what makes bytes go to the file, and so what the kernel knows of the file's new
+// end.
+type Occasion uint8
+
+const (
+	// Written says that the WRITE under way has brought them, and its reply tells the kernel.
+	Written Occasion = iota
+	// Asked says that somebody asks for the file's attributes, and the reply tells the kernel. A notification
+	// before that reply would make the kernel drop what the reply says (attr_version in
+	// fs/fuse/inode.c), and an lseek(2) to the end go by the size that the kernel has guessed.
+	Asked
+	// Late is anything else. The kernel does not know that the file grows now.
+	Late
+)
+
 // An End is the end of the file that a queue appends to, and what the queue has to know of
 // those who write it. A Queue calls all of it with its mutex held, but for Lock, IsWorking
 // and Patience.
@@ -25,9 +40,8 @@ type End interface {
 	// Errno is what a program is told of an error of Lock.
 	Errno(err error) unix.Errno
 	// Append writes b on behalf of w at the end of the file as it is now, all of it or
-	// nothing. The lock is held. late says that the kernel does not know that the file
-	// grows now. EBADMSG says that b was judged, not accepted and kept aside.
-	Append(w Writer, b []byte, late bool) unix.Errno
+	// nothing. The lock is held. EBADMSG says that b was judged, not accepted and kept aside.
+	Append(w Writer, b []byte, on Occasion) unix.Errno
 	// HasOpen reports whether something of a line that is not finished was appended.
 	HasOpen() bool
 	// CutOpen takes that out of the file and returns it, nil if it cannot. The lock is held.

@@ -43,7 +43,7 @@ func (q *Queue) waited(begun time.Time) {
 		q.timer.Reset(lineDelay / 4)
 	case q.c.End.JudgesLines(): // it waits for its end
 	default:
-		q.flushLocked()
+		q.flushLocked(Late)
 	}
 }
 

@@ -94,7 +94,11 @@ func (q *Queue) Write(w Writer, data [][]byte) (int, unix.Errno) {
 		unlock, err := q.c.End.TryLock(q.writer)
 		if err == nil {
 			defer unlock()
-			if e := q.appendLocked(all[:due], held > 0); e != 0 {
+			on := Written
+			if held > 0 {
+				on = Late
+			}
+			if e := q.appendLocked(all[:due], on); e != 0 {
 				if e == unix.EBADMSG {
 					q.due = held
 					q.dueGoneLocked() // the beginning of a line that was not accepted
@@ -128,13 +132,13 @@ func together(held []byte, data [][]byte) []byte {
 
 // Flush appends everything, now or as soon as the lock is free. An error is the next
 // write's or close's to report, and the bytes are kept aside.
-func (q *Queue) Flush() {
+func (q *Queue) Flush(on Occasion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flushLocked()
+	q.flushLocked(on)
 }
 
-func (q *Queue) flushLocked() {
+func (q *Queue) flushLocked(on Occasion) {
 	q.due = len(q.buf)
 	if q.due == 0 || q.busy {
 		q.waitLocked()
@@ -147,15 +151,15 @@ func (q *Queue) flushLocked() {
 		return
 	}
 	defer unlock()
-	q.appendDueLocked() // until then the line is held back: whoever looks meanwhile waits for the mutex
+	q.appendDueLocked(on) // until then the line is held back: whoever looks meanwhile waits for the mutex
 }
 
 // appendDueLocked appends what is due. The file's lock is held.
-func (q *Queue) appendDueLocked() {
+func (q *Queue) appendDueLocked(on Occasion) {
 	if q.due == 0 {
 		return
 	}
-	e := q.appendLocked(q.buf[:q.due], true)
+	e := q.appendLocked(q.buf[:q.due], on)
 	if e != 0 {
 		q.failed = e
 	}
@@ -166,9 +170,9 @@ func (q *Queue) appendDueLocked() {
 }
 
 // appendLocked appends b to what is whole. The file's lock is held.
-func (q *Queue) appendLocked(b []byte, late bool) unix.Errno {
+func (q *Queue) appendLocked(b []byte, on Occasion) unix.Errno {
 	q.cutLocked()
-	return q.c.End.Append(q.writer, b, late)
+	return q.c.End.Append(q.writer, b, on)
 }
 
 // dueGoneLocked forgets what was due.

@@ -17,17 +17,17 @@ func TestLinesGoAtOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "one\n")
 		s.want("one\n")
-		if r := s.last(); r != (record{ann, "one\n", false}) {
+		if r := s.last(); r != (record{ann, "one\n", Written}) {
 			t.Errorf("%+v", r)
 		}
 		s.write(bob, "two\nthree", "\nfour")
 		s.want("one\ntwo\nthree\n")
-		if r := s.last(); r != (record{bob, "two\nthree\n", false}) {
+		if r := s.last(); r != (record{bob, "two\nthree\n", Written}) {
 			t.Errorf("several lines of one write are %+v", r)
 		}
 		s.write(ann, "\n")
 		s.want("one\ntwo\nthree\nfour\n")
-		if r := s.last(); r != (record{ann, "four\n", true}) {
+		if r := s.last(); r != (record{ann, "four\n", Late}) {
 			t.Errorf("a line in two pieces is %+v: the kernel knows of the last one alone", r)
 		}
 	})
@@ -108,7 +108,7 @@ func TestLockIsWaitedFor(t *testing.T) {
 		s.write(ann, "ree\nfo")
 		s.release()
 		s.want("one\ntwo\nthree\n")
-		if r := s.last(); r != (record{ann, "one\ntwo\nthree\n", true}) {
+		if r := s.last(); r != (record{ann, "one\ntwo\nthree\n", Late}) {
 			t.Errorf("the last record is %+v", r)
 		}
 	})
@@ -203,7 +203,7 @@ func TestLateAppendFails(t *testing.T) {
 		onStage(t, func(s *stage) {
 			s.write(ann, "half")
 			s.set(func() { s.refuses = c.e })
-			s.q.Flush()
+			s.q.Flush(Late)
 			s.set(func() { s.refuses = 0 })
 			if c.kept {
 				s.wantKept("half", "ENOSPC: appending failed: "+unix.ENOSPC.Error())
@@ -220,19 +220,25 @@ func TestLateAppendFails(t *testing.T) {
 
 func TestFlush(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.write(ann, "half")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.want("half")
-		if r := s.last(); !r.late {
+		if r := s.last(); r.on != Late {
 			t.Error("the kernel does not know that the file has grown")
+		}
+		s.write(ann, " of")
+		s.q.Flush(Asked)
+		s.want("half of")
+		if r := s.last(); r.on != Asked {
+			t.Error("the kernel is told twice that the file has grown")
 		}
 		s.take()
 		s.write(ann, " a line")
-		s.q.Flush()
-		s.want("half")
+		s.q.Flush(Late)
+		s.want("half of")
 		s.release()
-		s.want("half a line")
+		s.want("half of a line")
 	})
 }
 
@@ -267,7 +273,7 @@ func TestManyWriters(t *testing.T) {
 			for i := range each {
 				s.write1(Writer{Thread: uint32(w + 1), UID: user}, fmt.Sprintf("writer %d line %d\n", w, i))
 				if r.IntN(8) == 0 {
-					s.q.Flush()
+					s.q.Flush(Late)
 				}
 			}
 		})

@@ -59,7 +59,7 @@ type stage struct {
 type record struct {
 	by   Writer
 	text string
-	late bool
+	on   Occasion
 }
 
 func onStage(t *testing.T, test func(s *stage)) {
@@ -67,7 +67,7 @@ func onStage(t *testing.T, test func(s *stage)) {
 		s := newStage(t, false)
 		test(s)
 		s.release()
-		s.q.Flush()
+		s.q.Flush(Late)
 		synctest.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *stage) Lock(_ Writer, giveUp <-chan struct{}) (func(), error) {
 
 func (s *stage) Errno(error) unix.Errno { return unix.ETIMEDOUT }
 
-func (s *stage) Append(w Writer, b []byte, late bool) unix.Errno {
+func (s *stage) Append(w Writer, b []byte, on Occasion) unix.Errno {
 	s.mu.Lock()
 	slow := s.slow
 	s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *stage) Append(w Writer, b []byte, late bool) unix.Errno {
 		return s.refuses
 	}
 	s.file = append(s.file, b...)
-	s.records = append(s.records, record{w, string(b), late})
+	s.records = append(s.records, record{w, string(b), on})
 	if s.open = len(s.file) - 1 - bytes.LastIndexByte(s.file, '\n'); len(b) == 0 {
 		s.t.Error("nothing is appended")
 	}

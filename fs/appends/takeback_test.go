@@ -28,7 +28,7 @@ func TestTakeBack(t *testing.T) {
 	} {
 		onStage(t, func(s *stage) {
 			s.write(ann, c.first)
-			s.q.Flush()
+			s.q.Flush(Late)
 			if c.locked {
 				s.take()
 			}
@@ -53,16 +53,16 @@ func TestTakeBack(t *testing.T) {
 func TestTakeBackOfWhatIsDue(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "hal")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.take()
 		s.write(ann, "f\nse")
-		s.q.Flush()
+		s.q.Flush(Late)
 		at := time.Now()
 		if back := string(s.q.TakeBack(ann)); back != "se" || s.cuts != 0 {
 			t.Errorf("%q is taken back, and the file was cut %d times", back, s.cuts)
 		}
 		s.write(ann, "third")
-		s.q.Flush()
+		s.q.Flush(Late)
 		if back := string(s.q.TakeBack(ann)); back != "third" || s.cuts != 0 {
 			t.Errorf("%q is taken back, and the file was cut %d times", back, s.cuts)
 		}
@@ -119,7 +119,7 @@ func TestMayDrop(t *testing.T) {
 		if back := s.q.TakeBack(ann); back != nil {
 			t.Errorf("%q is taken back that was to be synced", back)
 		}
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.want("a")
 	})
 }
@@ -137,7 +137,7 @@ func TestTakeBackWaitsForTheLock(t *testing.T) {
 	} {
 		onStage(t, func(s *stage) {
 			s.write(ann, "hal")
-			s.q.Flush()
+			s.q.Flush(Late)
 			s.take()
 			s.write(ann, "f")
 			if c.locked == 0 {
@@ -159,7 +159,7 @@ func TestTakeBackWaitsForTheLock(t *testing.T) {
 func TestTakeBackHoldsNobodyUp(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "one\nhal")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.take()
 		s.write(ann, "f")
 		back := make(chan string)
@@ -188,7 +188,7 @@ func TestTakeBackHoldsNobodyUp(t *testing.T) {
 func TestWriteBesideTakeBack(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "hal")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.take()
 		back := make(chan string)
 		go func() { back <- string(s.q.TakeBack(ann)) }()
@@ -209,7 +209,7 @@ func TestWriteBesideTakeBack(t *testing.T) {
 func TestTwoTakeBack(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "hal")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.take()
 		back := make(chan string)
 		go func() { back <- string(s.q.TakeBack(ann)) }()
@@ -230,14 +230,14 @@ func TestTwoTakeBack(t *testing.T) {
 func TestTakeBackLeavesTheNextOne(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "hal")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.take()
 		first, second := make(chan string), make(chan string)
 		go func() { first <- string(s.q.TakeBack(ann)) }()
 		s.after(cutTries*cutPause - 1)
 		s.release()
 		s.write(bob, "thi")
-		s.q.Flush() // makes the cut for ann
+		s.q.Flush(Late) // makes the cut for ann
 		s.take()
 		go func() { second <- string(s.q.TakeBack(bob)) }()
 		if text := <-first; text != "hal" {
@@ -255,7 +255,7 @@ func TestTakeBackLeavesTheNextOne(t *testing.T) {
 func TestTakeBackGivesUp(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.write(ann, "hal")
-		s.q.Flush()
+		s.q.Flush(Late)
 		s.take()
 		if text := string(s.q.TakeBack(ann)); text != "" {
 			t.Errorf("%q is taken back", text)

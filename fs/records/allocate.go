@@ -31,7 +31,7 @@ func (a *Appender) Allocate(w appends.Writer, mode uint32, do func(fd int) error
 		}
 		a.tellLocked(ch)
 		a.growLocked(int(after.Size - before.Size))
-		host.ShowEnd(a.id, a.fd, false)
+		host.ShowEnd(a.id, a.fd, appends.Written)
 		return 0
 	})
 }

@@ -26,7 +26,7 @@ func TestAllocate(t *testing.T) {
 		if e := s.allocate(a, 0, 6); e != 0 {
 			t.Errorf("errno %v", e)
 		}
-		s.wantTold("allocate", "append: 4 to 6 bytes", "log grows by 2", "show end of log, late false")
+		s.wantTold("allocate", "append: 4 to 6 bytes", "log grows by 2", "show end of log, written")
 		s.write(a, 10, "one\n")
 		s.want("log", "old\n\x00\x00one\n")
 	})
@@ -39,7 +39,7 @@ func TestAllocateKeepsTheSize(t *testing.T) {
 			t.Errorf("errno %v", e)
 		}
 		s.want("log", "old\n")
-		s.wantTold("allocate", "append: 4 to 4 bytes", "log grows by 0", "show end of log, late false")
+		s.wantTold("allocate", "append: 4 to 4 bytes", "log grows by 0", "show end of log, written")
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // append writes b on behalf of w at the end of the file. The lock of its name is held.
-func (a *Appender) append(w appends.Writer, b []byte, late bool) unix.Errno {
+func (a *Appender) append(w appends.Writer, b []byte, on appends.Occasion) unix.Errno {
 	host := a.c.Host
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,7 +34,7 @@ func (a *Appender) append(w appends.Writer, b []byte, late bool) unix.Errno {
 		return sys.Errno(err)
 	}
 	a.tellLocked(ch)
-	if !late {
+	if on == appends.Written {
 		a.usedID = a.id
 	}
 	a.noteRecordLocked(b)
@@ -43,7 +43,7 @@ func (a *Appender) append(w appends.Writer, b []byte, late bool) unix.Errno {
 	a.records++
 	a.bytes += len(b)
 	a.growLocked(len(b))
-	host.ShowEnd(a.id, a.fd, late)
+	host.ShowEnd(a.id, a.fd, on)
 	return 0
 }
 

@@ -52,7 +52,7 @@ func (a *Appender) Truncate(c *Cut) unix.Errno {
 // has it. A session of the opener's own would replace what is changed here: own makes the
 // change there, if there is one.
 func (a *Appender) changeAsIs(w appends.Writer, own func() (e unix.Errno, done bool), change func(token uint64) unix.Errno) unix.Errno {
-	a.queue.Flush()
+	a.queue.Flush(appends.Late)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e, done := own(); done {

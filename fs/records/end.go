@@ -56,8 +56,8 @@ func (n *end) HasOpen() bool { return n.appender().hasOpen() }
 func (n *end) CutOpen() []byte { return n.appender().cutOpen() }
 
 // Append implements appends.End.
-func (n *end) Append(w appends.Writer, b []byte, late bool) unix.Errno {
-	return n.appender().append(w, b, late)
+func (n *end) Append(w appends.Writer, b []byte, on appends.Occasion) unix.Errno {
+	return n.appender().append(w, b, on)
 }
 
 // IsWorking implements appends.End.

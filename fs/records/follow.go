@@ -3,6 +3,7 @@ package records
 import (
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/sys"
 )
 
@@ -107,7 +108,7 @@ func (a *Appender) Follows() ID {
 // ReadFile is a descriptor of the file to read and sync, which the caller closes: meanwhile
 // the appender may go on to a newer version. Who reads sees what he wrote.
 func (a *Appender) ReadFile() (int, unix.Errno) {
-	a.queue.Flush()
+	a.queue.Flush(appends.Late)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e := a.followLocked(); e != 0 {

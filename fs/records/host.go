@@ -115,9 +115,8 @@ type Kernel interface {
 	// KillSuid takes the setuid and setgid bits from the file behind fd after a change by a
 	// user with that group.
 	KillSuid(of ID, fd int, uid, gid uint32) unix.Errno
-	// ShowEnd makes the kernel look again at a file that has another end now; late says
-	// that this does not come by the WRITE that is under way.
-	ShowEnd(of ID, fd int, late bool)
+	// ShowEnd makes the kernel look again at a file that has another end now.
+	ShowEnd(of ID, fd int, on appends.Occasion)
 	// ShowAll makes the kernel read a file again.
 	ShowAll(of ID)
 	// HoldsLine is told that an unfinished line is held back, before anybody can find the

@@ -201,8 +201,8 @@ func (s *stage) nameOf(of ID) string {
 	return "old"
 }
 
-func (s *stage) ShowEnd(of ID, _ int, late bool) {
-	s.tell("show end of %s, late %v", s.nameOf(of), late)
+func (s *stage) ShowEnd(of ID, _ int, on appends.Occasion) {
+	s.tell("show end of %s, %s", s.nameOf(of), [...]string{"written", "asked", "late"}[on])
 }
 
 func (s *stage) ShowAll(of ID) { s.tell("show all of %s", s.nameOf(of)) }

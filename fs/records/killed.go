@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/appends"
 	"latchfs/fs/deaths"
 	"latchfs/fs/printable"
 	"latchfs/lockmgr"
@@ -64,7 +65,7 @@ func (a *Appender) cutOpen() []byte {
 			host.Errorf("%q ends in a line that its writer cannot finish, which cannot be cut off: %v", host.Path(), err)
 			return nil
 		}
-		host.ShowEnd(a.id, a.fd, true)
+		host.ShowEnd(a.id, a.fd, appends.Late)
 	} else {
 		if !a.takeOutLocked() {
 			return nil

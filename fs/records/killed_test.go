@@ -81,7 +81,7 @@ func TestCutOff(t *testing.T) {
 		s.forget()
 		s.kill(a, child, 11)
 		s.want("log", "old\none\n")
-		s.wantTold("show end of log, late true", "log grows by 0", "cut: 8 to 8 bytes", kept("half"))
+		s.wantTold("show end of log, late", "log grows by 0", "cut: 8 to 8 bytes", kept("half"))
 		if (*end)(a).HasOpen() {
 			t.Error("it is still unfinished")
 		}

@@ -3,6 +3,7 @@ package records
 import (
 	"errors"
 
+	"latchfs/fs/appends"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
 )
@@ -16,11 +17,11 @@ type Procs interface {
 }
 
 // Show appends the line that is held back, for its own family is about to look at the file, or
-// to change it otherwise than by appending. Half of a line that is judged goes on waiting for
-// its end.
-func (a *Appender) Show() {
+// to change it otherwise than by appending; on is Asked if it asks for the attributes of the file
+// that the appender has opened. Half of a line that is judged goes on waiting for its end.
+func (a *Appender) Show(on appends.Occasion) {
 	if !a.c.Host.JudgesLines() {
-		a.queue.Flush()
+		a.queue.Flush(on)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"latchfs/fs/appends"
 	"latchfs/lockmgr"
 )
 
@@ -51,8 +52,8 @@ func TestLined(t *testing.T) {
 		lined(nil, ID{Ino: 1})
 		s.write(a, 10, "\n")
 		lined([]*Appender{b}, old)
-		b.Show()
-		c.Show()
+		b.Show(appends.Late)
+		c.Show(appends.Late)
 		lined(nil, old, now)
 		if len(s.room.lined) != 0 {
 			t.Errorf("the room remembers %d files", len(s.room.lined))
@@ -98,7 +99,7 @@ func TestShow(t *testing.T) {
 		onStage(t, func(s *stage, a *Appender) {
 			s.judges = judges
 			s.write(a, 10, "half")
-			a.Show()
+			a.Show(appends.Late)
 			want := "old\nhalf"
 			if judges {
 				want = "old\n"
