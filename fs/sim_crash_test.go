@@ -193,10 +193,14 @@ func (d *simDaemon) failsLocked() unix.Errno {
 const simMender = "mender"
 
 // mend saves a file. It may be refused once, where the history still has a name of the file
-// that could not be taken away: that makes it one that is written in place. And it may hear
-// of a fault that came in the background.
+// that could not be taken away: that makes it one that is written in place; or where what another
+// program has stored through a mapping is committed between its read and its save: it reads anew
+// then. And it may hear of a fault that came in the background.
 func (p *simProc) mend(path string) {
 	e := p.echo(path, path, "")
+	if e == unix.EBUSY {
+		p.cat(path)
+	}
 	if e == unix.EBUSY || p.w.model.mayFail(e, p.w.now()) { // and hears of what failed in the background
 		e = p.echo(path, path, "")
 	}
