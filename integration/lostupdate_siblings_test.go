@@ -56,7 +56,7 @@ func TestBackupIsPutBack(t *testing.T) {
 // the file away and gives it back take back what another has made under its name.
 func TestRewriteWithoutChangesIsNoBackup(t *testing.T) {
 	needsLatchfs(t)
-	const rewrite = `import os; s = open("f").read(); open("t", "w").write(s); open("../read", "w").close(); open("../go").close(); os.rename("t", "f")`
+	const rewrite = `import os; s = open("f").read(); open("t", "w").write(s); open("../read", "w").close(); open("../go").read(); os.rename("t", "f")`
 	inShortOnRoot(t, func(t *testing.T, m *Mount) {
 		for _, way := range []string{
 			`exec python3 -c '` + rewrite + `'`,
