@@ -105,6 +105,43 @@ func TestRejectDropsBallast(t *testing.T) {
 	})
 }
 
+// What has found no room for its name gets it as soon as there is room, at the latest when the
+// store is closed: nobody takes the stop for a crash then.
+func TestRejectNamesLate(t *testing.T) {
+	eachFS(t, func(t *testing.T, w *world) {
+		w.restart()
+		w.write("f", "old")
+		another := func() error {
+			sh, _ := w.shadowOf("f")
+			_, err := sh.Reject(nil)
+			return errors.Join(err, sh.Discard())
+		}
+		for _, room := range []struct {
+			how     string
+			come    func() error
+			entries int
+		}{{"another entry", another, 2}, {"the end", w.s.Close, 1}} { // older ones have been removed for the sake of room
+			w.s.disk.Fault = func(step string) error {
+				if step == "rename" || step == "ballast" {
+					return unix.ENOSPC
+				}
+				return nil
+			}
+			sh, _ := w.shadowOf("f")
+			if id, err := sh.Reject(map[string]any{"reason": "because"}); !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("%s: %q, %v", room.how, id, err)
+			}
+			check(t, sh.Discard())
+			w.s.disk.Fault = nil
+			check(t, room.come())
+			named, err := filepath.Glob(w.path(".latchfs/rejected/[0-9]*/meta.json"))
+			if err != nil || len(named) != room.entries {
+				t.Errorf("%s: there are %q, want %d; %v", room.how, named, room.entries, err)
+			}
+		}
+	})
+}
+
 func ballast(t *testing.T, w *world) int {
 	t.Helper()
 	found, err := filepath.Glob(w.path(".latchfs/" + rejected.BallastPrefix + "*"))

@@ -45,7 +45,10 @@ func NewStore(rootfd int, stateDir *os.File, j *journal.Journal) *Store {
 // Close ends what goes on in the background, with everything that was appended
 // on disk. It comes before the journal's Close; tails that are still in use must
 // not be appended to any more.
-func (s *Store) Close() error { return errors.Join(s.lazies.Close(), s.tails.Close()) }
+func (s *Store) Close() error {
+	s.rejects.NameLate()
+	return errors.Join(s.lazies.Close(), s.tails.Close())
+}
 
 // SettleRecords brings what was appended to the file st to the disk: it is about to replace
 // another version.

@@ -27,6 +27,7 @@ type Store struct {
 
 	mu      sync.Mutex // guards what follows
 	ballast bool       // none has been dropped since it was last complete
+	late    []string   // entries that have found no room for their names
 }
 
 // New returns the rejected store in the state directory of d.
@@ -75,8 +76,10 @@ func (s *Store) Put(meta map[string]any, st *unix.Stat_t, content func(dir int, 
 	metaErr := s.writeMeta(dir, all) // the bytes are worth keeping without
 	err = s.DoWithRoom("rename", func() error { return unix.Renameat(rejected, tmp, rejected, id) })
 	if err != nil {
-		return "", errors.Join(err, metaErr) // Recover gives it its name
+		s.nameLater(tmp)
+		return "", errors.Join(err, metaErr)
 	}
+	s.NameLate()
 	s.StockBallast()
 	s.added(rejected, id, meta["errno"] == "ENOSPC" || meta["errno"] == "EDQUOT")
 	return id, nil
