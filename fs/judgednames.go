@@ -9,7 +9,6 @@ import (
 	"latchfs/fs/judge"
 	"latchfs/fs/lockwait"
 	"latchfs/journal/commit"
-	"latchfs/lockmgr/proc"
 )
 
 // Content as package judge needs it: under a name, in a session's shadow, or behind a
@@ -79,12 +78,10 @@ func (jd *judging) admitContent(ctx context.Context, c *caller, op string, lb *l
 }
 
 // checkContext ends with the mount, and with a caller who is killed or otherwise
-// called away.
+// called away. A stop does not end it: the caller stops when its rename is done.
 func (jd *judging) checkContext(c *caller, cancel <-chan struct{}) (context.Context, context.CancelFunc) {
 	return jd.judge.Until(cancel, lockwait.SignalPoll, func() bool {
-		// Nothing pending means here that another thread took the signal.
-		p := jd.callers.proc.Pending(c.TID())
-		return p != proc.NoReason && p != proc.Nothing
+		return (&lockwait.Wait{}).EndsBy(jd.callers.proc.Pending(c.TID()), false)
 	})
 }
 

@@ -330,7 +330,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 func (lk *locks) waiting(d *demand, cancel <-chan struct{}) *lockwait.Wait {
 	return &lockwait.Wait{
 		Table: lk.rules.table, Signals: lk.callers.proc, Thread: d.c.TID(), Class: d.class,
-		Limit: d.wait, Until: &d.until, Stop: lk.life.timeUp, Cancel: cancel, Keep: d.keep,
+		Limit: d.wait, Until: &d.until, Stop: lk.life.timeUp, Cancel: cancel, Keep: d.keep, Again: d.keep || d.class != lockmgr.Session,
 	}
 }
 

@@ -3,7 +3,6 @@ package fs
 import (
 	"latchfs/fs/lockwait"
 	"latchfs/lockmgr"
-	"latchfs/lockmgr/proc"
 )
 
 var (
@@ -64,8 +63,7 @@ func (w wanted) IsOver() bool {
 	case <-w.life.stopping:
 		return true
 	case <-w.d.patient:
-		p := w.callers.proc.Pending(w.d.c.TID())
-		return p != proc.NoReason && p != proc.Nothing
+		return w.waiting(w.d, nil).EndsBy(w.callers.proc.Pending(w.d.c.TID()), false)
 	default:
 		return false
 	}

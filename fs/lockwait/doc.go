@@ -17,8 +17,10 @@
 // The kernel announces the first signal of a wait (Wait.Cancel), whatever it is, and no
 // other one. Whether a signal ends the wait is seen by what the thread has pending: not
 // those that programs take in passing. From the first one on it is looked at each
-// SignalPoll. Nothing pending means a stop right after the announcement, and later that
-// another thread took the signal.
+// SignalPoll. Nothing pending means the freezer right after the announcement, and later that
+// another thread took the signal. A stop (Ctrl-Z) ends the wait only of a program that tries
+// again afterwards (Wait.Again): no program tries a rename(2) again. It stops when its wait is
+// over.
 //
 // # A grant in the same moment
 //

@@ -28,6 +28,21 @@ type Wait struct {
 	Stop    <-chan struct{} // closed when those who wait are to give up
 	Cancel  <-chan struct{} // closed at the first signal
 	Keep    bool            // interrupted, it stays in the queue
+	Again   bool            // the program tries again what a stop has interrupted
+}
+
+// EndsBy reports whether what the thread has pending ends the wait, right after the kernel has
+// announced a signal or later.
+func (w *Wait) EndsBy(p proc.Pending, announced bool) bool {
+	switch p {
+	case proc.NoReason:
+		return false
+	case proc.Nothing: // later another thread has taken the signal
+		return announced
+	case proc.Stop:
+		return w.Again
+	}
+	return true
 }
 
 // Names are the names that a lock is on.
@@ -161,12 +176,11 @@ func (e *ending) wait(over, moved <-chan struct{}) error {
 			return denied.ErrShutdown
 		case <-e.cancel:
 			e.cancel, e.poll = nil, time.NewTicker(SignalPoll)
-			if e.Signals.Pending(e.Thread) != proc.NoReason {
+			if e.EndsBy(e.Signals.Pending(e.Thread), true) {
 				return denied.ErrInterrupted
 			}
 		case <-poll:
-			// Nothing pending means here that another thread took the signal.
-			if p := e.Signals.Pending(e.Thread); p != proc.NoReason && p != proc.Nothing {
+			if e.EndsBy(e.Signals.Pending(e.Thread), false) {
 				return denied.ErrInterrupted
 			}
 		}

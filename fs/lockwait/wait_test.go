@@ -115,21 +115,26 @@ func TestStopWithAGrant(t *testing.T) {
 func TestSignals(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, then proc.Pending // at the announcement, and from a second after it
+		again       bool         // the program tries again
 		at          time.Duration
 	}{
-		"a signal that ends calls":         {proc.Interrupt, proc.Interrupt, time.Minute},
-		"a stop":                           {proc.Stop, proc.Stop, time.Minute},
-		"nothing any more":                 {proc.Nothing, proc.NoReason, time.Minute},
-		"one in passing":                   {proc.NoReason, proc.NoReason, 0},
-		"one in passing, then nothing":     {proc.NoReason, proc.Nothing, 0},
-		"one in passing, then another one": {proc.NoReason, proc.Interrupt, time.Minute + time.Second},
-		"one in passing, then a stop":      {proc.NoReason, proc.Stop, time.Minute + time.Second},
+		"a signal that ends calls":         {proc.Interrupt, proc.Interrupt, false, time.Minute},
+		"a stop":                           {proc.Stop, proc.Stop, true, time.Minute},
+		"a stop that fails the program":    {proc.Stop, proc.Stop, false, 0},
+		"a stop, then a signal":            {proc.Stop, proc.Interrupt, false, time.Minute + time.Second},
+		"the freezer":                      {proc.Freeze, proc.Freeze, false, time.Minute},
+		"one in passing, then the freezer": {proc.NoReason, proc.Freeze, false, time.Minute + time.Second},
+		"nothing any more":                 {proc.Nothing, proc.NoReason, false, time.Minute},
+		"one in passing":                   {proc.NoReason, proc.NoReason, false, 0},
+		"one in passing, then nothing":     {proc.NoReason, proc.Nothing, false, 0},
+		"one in passing, then another one": {proc.NoReason, proc.Interrupt, false, time.Minute + time.Second},
+		"one in passing, then a stop":      {proc.NoReason, proc.Stop, true, time.Minute + time.Second},
 	} {
 		onStage(t, func(s *stage) {
 			s.lock(lockmgr.Session)
 			w := s.wait(lockmgr.Session, 10*time.Minute)
 			signal := make(chan struct{})
-			w.Cancel = signal
+			w.Cancel, w.Again = signal, c.again
 			s.setPending(c.first)
 			time.AfterFunc(time.Minute, func() { close(signal) })
 			time.AfterFunc(time.Minute+time.Second-time.Millisecond, func() { s.setPending(c.then) })

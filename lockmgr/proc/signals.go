@@ -20,6 +20,7 @@ const (
 	NoReason  = signals.NoReason
 	Interrupt = signals.Interrupt
 	Stop      = signals.Stop
+	Freeze    = signals.Freeze
 	Nothing   = signals.Nothing
 )
 
@@ -37,7 +38,9 @@ func (r *Reader) Pending(tid uint32) Pending {
 	switch {
 	case answer != Nothing || alone:
 		return answer
-	case traced || r.isBeingStopped(int32(tid)) || r.isBeingFrozen(int32(tid)):
+	case traced || r.isBeingFrozen(int32(tid)):
+		return Freeze
+	case r.isBeingStopped(int32(tid)):
 		return Stop
 	}
 	return NoReason

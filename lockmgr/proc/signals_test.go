@@ -151,8 +151,8 @@ func TestPendingOfFrozen(t *testing.T) {
 			break
 		}
 	}
-	if got := r.Pending(c.tid()); got != Stop {
-		t.Errorf("%v, want %v", got, Stop)
+	if got := r.Pending(c.tid()); got != Freeze {
+		t.Errorf("%v, want %v", got, Freeze)
 	}
 }
 

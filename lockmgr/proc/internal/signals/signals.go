@@ -26,11 +26,14 @@ const (
 	NoReason Pending = iota
 	// Interrupt is for a signal that ends the wait, or a thread that has gone.
 	Interrupt
-	// Stop is for a signal that stops the process: the wait ends, but its place
-	// in the queue is kept.
+	// Stop is for a signal that stops the process: it ends the wait of a program that tries
+	// again afterwards, as bash, Go and Python open again, and its place in the queue is kept.
 	Stop
+	// Freeze is for a process that is to leave its system calls, for it is frozen or traced.
+	// It ends the wait, and the place is kept.
+	Freeze
 	// Nothing is pending. Right after an INTERRUPT of a process with one thread it counts as
-	// Stop, for then the freezer or kernel work of the thread's own was the cause; in a later
+	// Freeze, for then the freezer or kernel work of the thread's own was the cause; in a later
 	// poll it means that all is quiet, and counts as NoReason. Of several threads another one
 	// may have taken the signal: see proc.Reader.Pending.
 	Nothing
@@ -38,7 +41,7 @@ const (
 
 // String returns the lower-case name.
 func (p Pending) String() string {
-	return [...]string{"no reason", "interrupt", "stop", "nothing"}[p]
+	return [...]string{"no reason", "interrupt", "stop", "freeze", "nothing"}[p]
 }
 
 // Set is a set of signals as in /proc/PID/status.
