@@ -41,6 +41,7 @@ func (w *Wait) EndsBy(p proc.Pending, announced bool) bool {
 		return announced
 	case proc.Stop:
 		return w.Again
+	case proc.Interrupt, proc.Freeze:
 	}
 	return true
 }
