@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/changes"
 	"latchfs/fs/holders"
 	"latchfs/lockmgr/knowledge"
 	"latchfs/lockmgr/policy"
@@ -57,6 +58,20 @@ func (lv *live) forgetLive(path string) {
 	}
 	if lv.nodes.liveBy(path) != liveByHandle && lv.rules.settings(path).Mode == policy.Live {
 		lv.rules.knowledge.Forget(key)
+	}
+}
+
+// replacedLive notes that an ordinary file has taken the name of one that was live by its use.
+// What was known of the name is as old as the moment in which that went live, and neither the
+// knowledge nor the history has heard of the change: they were told while the name was live.
+func (lv *live) replacedLive(ch *change) {
+	if !changes.IsFile(ch.Was) || !changes.IsFile(ch.Is) || lv.rules.settings(ch.Path).Mode != policy.Atomic {
+		return
+	}
+	lv.disk.versions.Restamped(ch.Path, ch.Was, ch.Is)
+	if lv.rules.knowledge != nil {
+		lv.rules.knowledge.Forget(knowledge.Key(ch.Path))
+		ch.Know()
 	}
 }
 

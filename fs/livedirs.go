@@ -86,8 +86,9 @@ func (cm *commits) followLive(list []*change) {
 		names[i] = ch.Name.(changedName)
 	}
 	cm.nodes.mu.Lock()
-	by := make([]liveBy, len(list))
+	by, was := make([]liveBy, len(list)), make([]liveBy, len(list))
 	for i, ch := range list {
+		was[i] = cm.nodes.nameLocked(names[i].dir, names[i].name).live
 		if ch.Is != nil && ch.Other != nil {
 			other := ch.Other.Name.(changedName)
 			by[i] = cm.nodes.nameLocked(other.dir, other.name).live
@@ -97,8 +98,11 @@ func (cm *commits) followLive(list []*change) {
 		cm.nodes.setLiveNameLocked(n.dir, n.name, by[i])
 	}
 	cm.nodes.mu.Unlock()
-	for _, ch := range list {
+	for i, ch := range list {
 		cm.live.forgetLive(ch.Path)
+		if was[i] == liveByUse && by[i] == notLive {
+			cm.live.replacedLive(ch)
+		}
 	}
 	for i, ch := range list {
 		cm.markerMoved(names[i].name)

@@ -93,6 +93,48 @@ func TestSecondFsyncMakesLive(t *testing.T) {
 	})
 }
 
+// A file that a save puts in the place of a live one is a version like any other: whoever saves
+// it again is not refused for a change of his own, and nobody has changed it outside the mount.
+func TestLiveFileIsReplaced(t *testing.T) {
+	const script = `
+import fcntl, os
+def save(name, what):
+    with open('t', 'w') as f: f.write(what)
+    os.rename('t', name)
+def lock(f): fcntl.lockf(f, fcntl.LOCK_EX)
+def sync_twice(f):
+    for what in 'one\n', 'two\n':
+        f.write(what)
+        f.flush()
+        os.fsync(f.fileno())
+ways = {
+    'saved again': lambda name: save(name, 'again\n'),
+    'rewritten': lambda name: open(name, 'w').write('again\n'),
+    'changed': lambda name: open(name, 'r+').write('again\n'),
+}
+for goes_live in lock, sync_twice:
+    for way, change in ways.items():
+        name = goes_live.__name__ + ' ' + way
+        open(name, 'w').write('old\n')
+        with open(name, 'r+') as f: goes_live(f)
+        save(name, 'new\n')
+        change(name)
+        print(name, repr(open(name).read()))
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.AsOnPlain(t, "the program", bench.python, "-c", script)
+		noAlarm(t, m)
+		if *plain {
+			return
+		}
+		for _, e := range m.Events() {
+			if e.Event == "bypass" {
+				t.Errorf("the trail says of %s: %s", e.Path, e.Reason)
+			}
+		}
+	})
+}
+
 // A file that gets a live one's name while it is written is somebody's until the close
 // all the same: what others add before would go with the inode that it replaces.
 func TestWriterOfALiveNameWaitsForTheSession(t *testing.T) {
