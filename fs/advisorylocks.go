@@ -86,5 +86,8 @@ func (al *advisoryLocks) setlk(cancel <-chan struct{}, in *LockRequest, noWait b
 		return e
 	}
 	al.locks.readClaims.Locked(l.Owner(), q.Path)
+	if h.kind == appendHandle && q.Mode == lockmgr.Exclusive {
+		h.app.Locked()
+	}
 	return 0
 }

@@ -99,7 +99,7 @@ os.close(fd)
 
 // appendService has argv[1] open to append and to read, and does with it what it is told.
 const appendService = `
-import os, subprocess, sys
+import fcntl, os, subprocess, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_APPEND)
 def cut(size):
     try: os.ftruncate(fd, size)
@@ -178,7 +178,7 @@ func (m *Mount) lastKept(t *testing.T, name string) string {
 }
 
 // A cut of what the program and its children have made, of lines that others have appended, and
-// of what the program has looked at, appended to or just moved, goes through at once. What it
+// of what the program has looked at, locked, appended to or just moved, goes through at once. What it
 // removes is in the history.
 func TestAppenderCutsItsLog(t *testing.T) {
 	alongside(t)
@@ -192,6 +192,8 @@ func TestAppenderCutsItsLog(t *testing.T) {
 			{"lines of others", "0", "echo line >> log", "", ""},
 			{"appended to since", "0", "echo new > log", "os.write(fd, b'line\\n')", ""},
 			{"read since", "0", "echo new > t; mv t log", "os.pread(fd, 9, 0)", ""},
+			{"locked since", "0", "echo new > log", "fcntl.flock(fd, fcntl.LOCK_EX)", ""},
+			{"locked since with fcntl", "0", "echo new > t; mv t log", "fcntl.lockf(fd, fcntl.LOCK_EX)", ""},
 			{"moved by others", "0", "mv log log.1", "", "log.1"},
 			{"moved and made by others", "0", "mv log log.1; echo new > log", "", "log.1"},
 			{"moved after a save", "0", "echo new > log", "(os.write(fd, b'line\\n'), child('mv log log.1'))", "log.1"},

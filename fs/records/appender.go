@@ -79,6 +79,14 @@ func (a *Appender) Write(w appends.Writer, data [][]byte) (int, unix.Errno) {
 	return a.queue.Write(w, data)
 }
 
+// Locked notes that the program has got a lock of the file: what it cuts from now on it cuts
+// from the file as it is now, whatever others have saved while it waited.
+func (a *Appender) Locked() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used = time.Now()
+}
+
 // Drain waits until everything that it was given is in the file and, if the policy asks for
 // that, on disk.
 func (a *Appender) Drain() unix.Errno {
