@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -244,6 +245,27 @@ os.kill(os.getpid(), signal.SIGKILL)'; cat .locks/why`)
 			if strings.Contains(o.Stdout, never) {
 				t.Errorf("%q is in %s", never, o.Stdout)
 			}
+		}
+	})
+}
+
+// The core of a program that crashes is there, as on a plain directory: it is not the program
+// that has written it. What the program had not closed is not.
+func TestCoreOfACrashedProgram(t *testing.T) {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil || strings.ContainsAny(string(pattern), "|/%") {
+		t.Skipf("the kernel writes cores elsewhere: %q, %v", pattern, err)
+	}
+	name := strings.TrimSpace(string(pattern))
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for range 2 { // the second replaces the first
+			o := m.Bash(t, `ulimit -c unlimited; bash -c 'exec 3> new; echo half >&3; kill -ABRT $$'; head -c 4 "$1"* | tail -c 3`, name)
+			if o.Stdout != "ELF" {
+				t.Errorf("the core begins with %q: %s", o.Stdout, o.Stderr)
+			}
+		}
+		if _, err := m.control.Stat("new"); !*plain && err != syscall.ENOENT {
+			t.Errorf("what the program had not closed: %v", err)
 		}
 	})
 }

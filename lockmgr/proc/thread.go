@@ -222,5 +222,10 @@ func endOfThread(st *procfs.Stat) (sig int, exiting bool) {
 	if st.State == 'T' || st.State == 't' {
 		return 0, false
 	}
+	// What a dying thread closes before it is on its way out is the core that the kernel has
+	// written in its name. That is finished.
+	if st.Flags&procfs.DumpingCore != 0 && st.Flags&procfs.Exiting == 0 {
+		return 0, false
+	}
 	return int(st.ExitCode & 0x7f), st.Flags&procfs.Exiting != 0
 }

@@ -31,6 +31,10 @@ type Stat struct {
 // include/linux/sched.h).
 const Exiting = 0x4
 
+// DumpingCore is the flag of a thread that dumps core, or has done so (PF_DUMPCORE, in the
+// same place).
+const DumpingCore = 0x200
+
 var errStat = errors.New("malformed stat")
 
 // maxComm is more than the kernel gives a process or a thread of its own as a
