@@ -204,11 +204,12 @@ func (co *contents) changeRead(h *handle, by *Request, size int64, do func(fd in
 	return 0
 }
 
-// Lseek finds data and holes of a file: lseek(2) with SEEK_DATA, SEEK_HOLE.
+// Lseek finds data and holes of a file: lseek(2) with SEEK_DATA, SEEK_HOLE. Virtual files tell
+// of neither. ENOSYS would make the kernel ask no more, of no file of the mount.
 func (co *contents) Lseek(_ <-chan struct{}, in *SeekRequest) (uint64, unix.Errno) {
 	h := co.handles.handleOf(in.Handle)
 	if h == nil || isVirtual(in.Node) {
-		return 0, unix.ENOSYS
+		return 0, unix.EINVAL
 	}
 	fd, own, e := co.readFile(h)
 	if e != 0 {

@@ -66,6 +66,28 @@ func TestLocksDirIsVirtual(t *testing.T) {
 }
 
 // A held lock: its record says who holds what, for what, since when.
+// A look for holes in a virtual file does not keep the kernel from finding those of others.
+func TestHolesAfterALookIntoLocksDir(t *testing.T) {
+	const script = `
+import os
+def holes(name):
+    f = os.open(name, os.O_RDONLY)
+    try: return os.lseek(f, 0, os.SEEK_DATA), os.lseek(f, 0, os.SEEK_HOLE)
+    except OSError as e: return e.strerror
+with open('sparse', 'wb') as f:
+    f.seek(1 << 20)
+    f.write(b'x')
+print(holes('.locks/README'), holes('sparse'))
+`
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		want := "Invalid argument (1048576, 0)\n"
+		if got := m.LaunchPython(t, script).OK(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
 func TestHeldRecord(t *testing.T) {
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
