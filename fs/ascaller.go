@@ -42,8 +42,19 @@ func (cs *callers) mayOpenName(c *caller, dir *inode, name string, st *unix.Stat
 	return 0
 }
 
-// leadsTo reports whether fd is the file st.
-func leadsTo(fd int, st *unix.Stat_t) bool {
-	var now unix.Stat_t
-	return unix.Fstat(fd, &now) == nil && now.Dev == st.Dev && now.Ino == st.Ino
+// mayReplace reports whether fd is the file st still, EEXIST if not, and whether that may be
+// replaced: EPERM if its inode is immutable or for appending alone (chattr(1)). A plain directory
+// refuses to open such a file, and the close, at which it could not be replaced, is what shells
+// do not look at.
+func mayReplace(fd int, st *unix.Stat_t) unix.Errno {
+	const sealed = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
+	var now unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &now)
+	switch {
+	case err != nil || now.Ino != st.Ino || unix.Mkdev(now.Dev_major, now.Dev_minor) != uint64(st.Dev):
+		return unix.EEXIST
+	case now.Attributes&sealed != 0:
+		return unix.EPERM
+	}
+	return 0
 }

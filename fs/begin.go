@@ -214,8 +214,8 @@ func (ss *sessions) makeShadow(s *session, c *caller, name string, st *unix.Stat
 			unix.Close(basefd)
 		}
 	}()
-	if !leadsTo(basefd, st) {
-		return unix.EEXIST // the name has got another file since the caller's look
+	if e := mayReplace(basefd, st); e != 0 {
+		return e // EEXIST: the name has got another file since the caller's look
 	}
 	v := commit.VersionOf(st)
 	s.baseKey = inoKey{v.Dev, v.Ino}
