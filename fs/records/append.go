@@ -70,7 +70,7 @@ func (a *Appender) tellLocked(ch Change) {
 func (a *Appender) noteRecordLocked(b []byte) {
 	var st unix.Stat_t
 	if len(b) == 0 || b[len(b)-1] == '\n' || !a.queue.MayDrop(b) || unix.Fstat(a.fd, &st) != nil {
-		a.forgetOpenLocked()
+		a.open.Forget()
 		return
 	}
 	a.open.Add(time.Now(), a.id, st.Size, b, &a.room.gaps)

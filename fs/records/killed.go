@@ -72,7 +72,7 @@ func (a *Appender) cutOpen() []byte {
 		}
 		host.ShowAll(a.id)
 	}
-	a.forgetOpenLocked()
+	a.open.Forget()
 	a.growLocked(0)
 	ch, _ := a.changeLocked(Truncated)
 	a.tellLocked(ch)

@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/sys"
-	"latchfs/fs/unfinished"
 )
 
 // Sync makes what was appended durable, and the name of a file that was created for it.
@@ -41,7 +40,7 @@ func (a *Appender) Fsync(dataOnly bool) unix.Errno {
 		return e
 	}
 	a.mu.Lock()
-	a.forgetOpenLocked()
+	a.open.Forget()
 	a.mu.Unlock()
 	fd, e := a.ReadFile()
 	if e != 0 {
@@ -53,8 +52,6 @@ func (a *Appender) Fsync(dataOnly bool) unix.Errno {
 	}
 	return sys.Errno(unix.Fsync(fd))
 }
-
-func (a *Appender) forgetOpenLocked() { a.open = unfinished.Record{} }
 
 // syncStored puts on disk what was stored through mappings.
 func (a *Appender) syncStored() unix.Errno {

@@ -80,6 +80,9 @@ func (r *Record) Add(now time.Time, f File, end int64, b []byte, g *Gaps) {
 	r.pieces = append(r.pieces, piece{start, end, crc32.Checksum(rest, castagnoli)})
 }
 
+// Forget makes it none.
+func (r *Record) Forget() { *r = Record{} }
+
 // IsNone reports whether no line is unfinished.
 func (r *Record) IsNone() bool { return len(r.pieces) == 0 }
 
