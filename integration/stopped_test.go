@@ -259,7 +259,7 @@ func TestCoreOfACrashedProgram(t *testing.T) {
 	name := strings.TrimSpace(string(pattern))
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		for range 2 { // the second replaces the first
-			o := m.Bash(t, `ulimit -c unlimited; bash -c 'exec 3> new; echo half >&3; kill -ABRT $$'; head -c 4 "$1"* | tail -c 3`, name)
+			o := m.Bash(t, `ulimit -c unlimited; bash -c 'exec 3> new; echo half >&3; kill -ABRT $$'; ls -t "$1"* | head -n 1 | xargs head -c 4 | tail -c 3`, name)
 			if o.Stdout != "ELF" {
 				t.Errorf("the core begins with %q: %s", o.Stdout, o.Stderr)
 			}
