@@ -2,6 +2,7 @@ package commit
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"strings"
@@ -328,5 +329,61 @@ func TestNamesAreOnDiskWithTheirDirectory(t *testing.T) {
 	check(t, w.settleAll())
 	if len(w.steps) > 0 {
 		t.Errorf("%q of what is on disk", w.steps)
+	}
+}
+
+// However many names were taken away a moment ago: what is made under another one replaces
+// nothing, and waits for no disk.
+func TestMadeWhileManyAreGoing(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("d/other", "")
+	w.saveAs(Auto, "d/first", "new", "")
+	dir, st := w.openDir("d"), w.stat("d")
+	check(t, w.soon("d"))
+	for i := range 5000 {
+		w.s.NameGone(disk.InodeOf(&st), fmt.Sprint("gone", i))
+	}
+	for name, waits := range map[string]bool{"d/new": false, "d/gone7": true} {
+		w.steps = nil
+		if !w.saveAs(Auto, name, "new", "") {
+			t.Fatal("not saved")
+		}
+		if got := strings.Join(w.steps, " "); strings.Contains(got, "sync") != waits {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	check(t, w.settleAll())
+	if w.isGoing(dir, "gone8") {
+		t.Error("a name is going that is gone on the disk")
+	}
+}
+
+// Beyond what is remembered any name may be one that is going, until all are gone on the disk.
+func TestMoreAreGoingThanRemembered(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("d/other", "")
+	dir, st := w.openDir("d"), w.stat("d")
+	check(t, w.soon("d"))
+	for i := range 1<<14 + 1 {
+		if w.isGoing(dir, "any") {
+			t.Fatalf("any name is going after %d", i)
+		}
+		w.s.NameGone(disk.InodeOf(&st), fmt.Sprint("gone", i))
+	}
+	for _, errno := range []unix.Errno{unix.EIO, 0} {
+		if !w.isGoing(dir, "any") {
+			t.Error("a name that is not remembered is not going")
+		}
+		well := func() {}
+		if errno != 0 {
+			well = w.failing("fsync", errno)
+		}
+		if failed := w.settleAll() != nil; failed != (errno != 0) {
+			t.Errorf("the sync fails: %v", failed)
+		}
+		well()
+	}
+	if w.isGoing(dir, "any") || w.isGoing(dir, "gone1") {
+		t.Error("a name is going that is gone on the disk")
 	}
 }

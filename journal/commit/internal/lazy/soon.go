@@ -15,7 +15,8 @@ type soon struct {
 	pending map[disk.Inode]*Pending
 	more    bool // there is more than that
 	// gone are names that were taken away, and when (Set.losses). A file that is made under
-	// one of them replaces what it held: a crash must not leave neither.
+	// one of them replaces what it held: a crash must not leave neither. anyName stands for
+	// those beyond mostGone.
 	gone map[goneName]uint64
 }
 
@@ -46,9 +47,15 @@ type goneName struct {
 // anyName stands for the names that nobody has remembered.
 var anyName = goneName{}
 
-// mostSoon bounds how much is remembered. If there is more, the whole filesystem is
-// synced.
-const mostSoon = 256
+const (
+	// mostSoon bounds how many files and directories are remembered, each of which has a
+	// descriptor. If there are more, the whole filesystem is synced.
+	mostSoon = 256
+	// mostGone bounds how many names are remembered that were taken away. If there are more,
+	// each file that is made waits for the disk until they are synced: so there is room for
+	// what a program removes in a second, and in a sync that takes some.
+	mostGone = 1 << 14
+)
 
 // Soon makes a file or a directory durable when the next commits are settled, after a
 // second at the latest. begin says how; it is not called where that is on its way. What
@@ -129,11 +136,11 @@ func (d *soon) put(in disk.Inode, p *Pending) {
 func (s *Set) NameGone(dir disk.Inode, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.soon.gone) >= mostSoon {
-		s.soon.more = true
-		return
+	at := goneName{dir, name}
+	if len(s.soon.gone) >= mostGone {
+		at = anyName
 	}
-	s.loseLocked(goneName{dir, name})
+	s.loseLocked(at)
 	s.armLocked()
 }
 
@@ -176,11 +183,14 @@ func (s *Set) IsMade(st *unix.Stat_t) bool {
 
 // IsGoing reports whether the name may have held a file that a crash would bring back.
 func (s *Set) IsGoing(dir disk.Inode, name string) bool {
-	at := goneName{dir, name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.isGoingLocked(goneName{dir, name}) || s.isGoingLocked(anyName)
+}
+
+func (s *Set) isGoingLocked(at goneName) bool {
 	_, now := s.soon.gone[at]
-	return now || s.syncing[at] > 0 || s.soon.more || s.syncing[anyName] > 0
+	return now || s.syncing[at] > 0
 }
 
 // takeSoon takes what is to be synced now. What is changed from now on is synced the next
@@ -214,9 +224,6 @@ func (s *Set) takeSoonLocked(isDue func(in disk.Inode, p *Pending) bool, isGone 
 func (s *Set) takeAllSoon() soon {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.soon.more {
-		s.loseLocked(anyName)
-	}
 	due := s.takeSoonLocked(func(disk.Inode, *Pending) bool { return true }, func(goneName) bool { return true })
 	due.more, s.soon.more = s.soon.more, false
 	return due
