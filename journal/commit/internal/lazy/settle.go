@@ -53,16 +53,24 @@ func (s *Set) SettleAll() error {
 // it that a recovery could not tell from a commit that was cut short: another
 // name, or other content.
 func (s *Set) Settle(st *unix.Stat_t) error {
-	if s.waiting.Load() == 0 {
+	key := disk.InodeOf(st)
+	if s.waiting.Load() == 0 || !s.isUnsettled(key) {
 		return nil
 	}
-	key := disk.InodeOf(st)
 	err := s.settleWhere(func(l *Commit) bool { return l.key == key }, s.durably)
 	var lost *LostError
 	if errors.As(err, &lost) { // and somebody hears of it
 		_, _ = s.Lost(lost.in), s.Lost(lost.dir)
 	}
 	return err
+}
+
+// isUnsettled reports whether a commit of the file is pending: most files that somebody asks
+// about have none, however many others have.
+func (s *Set) isUnsettled(file disk.Inode) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byIno[file] != nil
 }
 
 // SettleDir does the same with all files in a directory, and makes the records durable
@@ -284,21 +292,25 @@ func (s *Set) chainsLocked(match func(*Commit) bool) [][]*Commit {
 		dir  disk.Inode
 		name string
 	}
-	chains, wanted := map[file][]*Commit{}, map[file]bool{}
+	chains := map[file][]*Commit{}
+	of := func(l *Commit) file { return file{l.dirKey, l.name} }
 	for _, l := range s.byIno {
-		if l.moving != nil {
-			continue
+		if l.moving == nil && match(l) {
+			chains[of(l)] = nil
 		}
-		f := file{l.dirKey, l.name}
-		chains[f] = append(chains[f], l)
-		wanted[f] = wanted[f] || match(l)
 	}
-	var all [][]*Commit
-	for f, chain := range chains {
-		if wanted[f] {
-			slices.SortFunc(chain, func(a, b *Commit) int { return cmp.Compare(a.seq, b.seq) })
-			all = append(all, chain)
+	if len(chains) == 0 {
+		return nil
+	}
+	for _, l := range s.byIno {
+		if chain, wanted := chains[of(l)]; wanted && l.moving == nil {
+			chains[of(l)] = append(chain, l)
 		}
+	}
+	all := make([][]*Commit, 0, len(chains))
+	for _, chain := range chains {
+		slices.SortFunc(chain, func(a, b *Commit) int { return cmp.Compare(a.seq, b.seq) })
+		all = append(all, chain)
 	}
 	return all
 }
