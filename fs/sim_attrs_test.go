@@ -263,8 +263,11 @@ func (p *simProc) log(path string) {
 	for range 2 {
 		v := p.w.model.newVersion(p)
 		f.records = append(f.records, simRecord{version: v, began: p.w.now()})
-		switch e := p.write(fd, "{"+v+"}\n"); e {
+		switch e := p.write(fd, recordText(v)); e {
 		case 0:
+		case unix.EBADMSG:
+			p.w.model.refusedRecords(p, f, p.w.now())
+			f.records = f.records[:len(f.records)-1]
 		case unix.ENOTCONN, unix.EIO, unix.ENOSPC:
 			for i := range f.records { // an error of the ones before may be told only now
 				f.records[i].failed = true

@@ -51,7 +51,7 @@ func (s simScript) rules() string {
 	if s.claims() {
 		text += simClaimRules
 	}
-	return text
+	return text + simJudges(s.hazards.judges).policy()
 }
 
 // The commands.

@@ -44,7 +44,7 @@ func (d *simDaemon) park(what string) { d.w.parkFor(what, d) }
 func (d *simDaemon) perhapsPark(what string) {
 	w := d.w
 	w.mu.Lock()
-	stops := d.answers && !d.dead.Load() && w.inside > 0 && w.chances.IntN(100) < w.inside
+	stops := d.answers && !d.dead.Load() && w.inside > 0 && w.lookers.Load() == 0 && w.chances.IntN(100) < w.inside
 	w.mu.Unlock()
 	if stops && d.fs.holdsNoMutex() {
 		d.park(what)
@@ -84,6 +84,7 @@ func (w *simWorld) start() error {
 	f.openAdvisory()
 	f.openControlRoom()
 	f.claimFiles.remove = d.removeClaim
+	d.judges()
 	var err error
 	if f.disk.procfd, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err

@@ -58,6 +58,8 @@ type simOp struct {
 	errno    unix.Errno
 	txn      string // the number of the transaction in which it was done; of a commit, which is committed
 	loose    bool   // of a read in a transaction: of a file that may have several names
+	judges   simJudges
+	forgets  bool // a daemon may have died since a file got its names
 }
 
 func (o simOp) String() string {
@@ -82,7 +84,7 @@ func (m *simModel) prepare(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"a", "d/a", "d/b"} {
-		v, key := fmt.Sprintf("old%d", i+1), []string{"0/a", "1/a", "1/b"}[i]
+		v, key := fmt.Sprintf("old%d", i+1)+m.judges().mark(false), []string{"0/a", "1/a", "1/b"}[i]
 		if err := os.WriteFile(dir+"/"+name, []byte(strings.Join(versionText(v), "")), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +101,7 @@ func (m *simModel) newVersion(p *simProc) string {
 	if m.w.opts.script.hazards.harmDaemon() { // so that half of one over another one shows
 		v += strings.Repeat("x", m.versions*5%7)
 	}
-	return v
+	return v + m.judges().mark(p.bad)
 }
 
 // looks are the commands that look at every name.
@@ -137,8 +139,12 @@ func (m *simModel) did(p *simProc, o simOp, began int64) {
 
 func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 	failed := m.mayFail(o.errno, cmp.Or(o.since, began))
-	if !slices.Contains(expected, o.errno) && !failed && !m.isDeadlock(o) && !o.isUnstaged(p) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
+	o.judges, o.forgets = m.judges(), m.w.opts.script.hazards.harmDaemon()
+	if !slices.Contains(expected, o.errno) && !failed && !m.isDeadlock(o) && !o.isUnstaged(p) && (o.errno != unix.EBADMSG || o.judges == 0) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
 		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
+	}
+	if o.errno == unix.EBADMSG {
+		m.wasRefused(p, o)
 	}
 	o.who = p.String()
 	m.goesInto(p, &o)
@@ -255,6 +261,9 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 		m.forgetSynced(f)
 	}
 	v := cmp.Or(f.version, "empty")
+	if e == unix.EBADMSG && len(f.records) > 0 {
+		m.refusedRecords(p, f, ended)
+	}
 	for _, r := range f.records {
 		o := simOp{kind: "append", path: f.path, handle: f.handle, version: r.version, killed: f.killed || r.failed || e != 0}
 		o.killed = o.killed || dead
@@ -276,7 +285,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	case dead:
 		o.errno, o.killed = 0, !m.mustAppear(f)
 		m.count("write, and the daemon dies")
-	case f.killed && f.synced && !f.isRobbed() && !m.mayFail(e, f.began): // all that was written has been synced: it must be the file
+	case f.killed && f.synced && !f.isRobbed() && !m.mayFail(e, f.began) && !m.judges().mayRefuse(v): // all that was written has been synced: it must be the file
 		o.errno = 0
 	case f.killed:
 		o.errno, o.killed = unix.EINTR, true

@@ -32,6 +32,7 @@ type simProc struct {
 	maps   []*simMapping
 	stored map[string]bool // versions, into mappings; its own
 	steady bool            // it is not killed at this moment
+	bad    bool            // what it writes is what validators refuse; its own
 	call   proc.Call
 	inCall bool
 	cancel chan struct{}         // of the request that is under way

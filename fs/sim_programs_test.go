@@ -35,6 +35,10 @@ func (p *simProc) run(f []string) {
 	switch f[0] {
 	case "begin":
 		p.begin(f[1:]...)
+	case "bad":
+		p.bad = true
+		p.run(f[1:])
+		p.bad = false
 	case "commit", "rollback":
 		p.decide(f[0] == "commit")
 	case "cat":
@@ -116,6 +120,14 @@ func (p *simProc) run(f []string) {
 		p.insist(f[1])
 	case "note", "notesave", "again":
 		p.note(f[1], f[0])
+	case "look":
+		p.look(f[1])
+	case "list":
+		p.ls(f[1])
+	case "watch":
+		p.watch(f[1])
+	case "restore":
+		p.restore(f[1])
 	case "steal":
 		p.steal(f[1])
 	case "drop":

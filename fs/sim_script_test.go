@@ -26,6 +26,7 @@ type simHazards struct {
 	aimed  int // 1 where harm is aimed: see drawAimed
 	passes int // 1 where the kernel passes through: see sim_passthrough_test.go
 	ttl    int // how many milliseconds a read claim lasts; 0: as by default
+	judges int // the simJudges
 
 	updates policy.LostUpdate // what the policy says of lost updates: see sim_updates_test.go
 }
@@ -77,6 +78,12 @@ type simHazards struct {
 //	claim F        writes F.lock, does as count does, and removes F.lock
 //	claimon F      likewise, and leaves F.lock to the daemon
 //	discard F      reads F and removes it
+//	look F         reads .locks/F: see sim_looks_test.go
+//	list D         lists D
+//	watch F        writes F anew, and looks at .locks/held/F.lock meanwhile
+//	restore F      reads an earlier version of F, and writes F anew with that
+//	bad ...        does as a command does, and writes what validators refuse: see
+//	               sim_judges_test.go
 //	steal F        takes the lock of F away from whoever writes F: see sim_thefts_test.go
 type simProgram struct {
 	name  string
@@ -179,6 +186,8 @@ func drawScript(seed uint64) simScript {
 	s.drawClaims(seed, names)
 	s.drawThefts(seed, names)
 	s.drawStaged(seed)
+	s.drawLooks(seed, names)
+	s.drawJudges(seed)
 	return s
 }
 

@@ -59,13 +59,13 @@ func (s simSheet) text() []string {
 	if s.kind == "json" {
 		b.WriteString("\n}\n")
 	}
-	b.WriteString(strings.ReplaceAll(s.records, "}", "}\n"))
+	b.WriteString(recordsText(s.records))
 	all := b.String()
 	return []string{all[:len(all)/3], all[len(all)/3 : len(all)/2], all[len(all)/2:]}
 }
 
 var (
-	textSheet = regexp.MustCompile(`^((?:\w+: \w+\n)+)((?:\{\w+\}\n)*)$`)
+	textSheet = regexp.MustCompile(`^((?:\w+: \w+\n)+)` + recordShape + `$`)
 	jsonSheet = regexp.MustCompile(`^\{\n((?:  "\w+": "\w+",?\n)+)\}\n$`)
 	listSheet = regexp.MustCompile(`^((?:"\w+"\n)+)$`)
 )
@@ -74,7 +74,7 @@ var (
 func sheetIn(text string) (s simSheet, ok bool) {
 	var m []string
 	if m = textSheet.FindStringSubmatch(text); m != nil {
-		s.kind, s.records = "text", strings.ReplaceAll(m[2], "\n", "")
+		s.kind, s.records = "text", recordsIn(m[2])
 	} else if m = jsonSheet.FindStringSubmatch(text); m != nil {
 		s.kind = "json"
 	} else if m = listSheet.FindStringSubmatch(text); m != nil {

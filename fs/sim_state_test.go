@@ -83,7 +83,7 @@ func (s simState) steps(o simOp) (all []any) {
 	}
 	for _, path := range []string{o.path, o.to} {
 		name, ok := s.at(path, "")
-		if !ok || s[name] != "" || o.errno != unix.EBUSY && !o.killed {
+		if !ok || s[name] != "" || o.errno != unix.EBUSY && o.errno != unix.EBADMSG && !o.killed {
 			continue
 		}
 		for k, v := range s {
@@ -128,9 +128,8 @@ func (o simOp) in(dir, dirTo string) simOp {
 	return o
 }
 
-// step is the state after an operation outside any transaction that has happened as its result
-// says, and whether it could have.
-func (s simState) step(o simOp) (bool, simState) {
+// stepUnjudged is step without validators.
+func (s simState) stepUnjudged(o simOp) (bool, simState) {
 	name, ok := s.at(o.path, o.dir)
 	has := ""
 	if ok {

@@ -51,7 +51,7 @@ func (m *simModel) forgetSynced(f *simFile) {
 func (m *simModel) mustAppear(f *simFile) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return f.created && f.synced && f.txn == nil && !f.isRobbed() && len(m.faults) == 0
+	return f.created && f.synced && f.txn == nil && m.judges().on(f.path) == 0 && !f.isRobbed() && len(m.faults) == 0
 }
 
 // checkSynced looks, when the next daemon has started, whether what was synced is there: in
@@ -65,7 +65,7 @@ func (m *simModel) checkSynced() {
 		switch data, state := m.w.find(strings.Join(versionText(f.version), "")); {
 		case data:
 			m.count("synced, and in a file after the death of the daemon")
-		case state && (!f.created || f.closing != 0):
+		case state && (!f.created || f.closing != 0 || m.judges().on(f.path) != 0):
 			m.count("synced, and kept after the death of the daemon")
 		default:
 			m.w.failf("an fsync of %s, version %s, was acknowledged, and after the death of the daemon that is gone", f.path, f.version)

@@ -29,6 +29,7 @@ func init() {
 	flag.IntVar(&simHarm.aimed, "aimed", 0, "with -programs: 1 lets harm come where it shows")
 	flag.IntVar(&simHarm.passes, "passes", 0, "with -programs: 1 lets the kernel read and write backing files itself (passthrough)")
 	flag.IntVar(&simHarm.ttl, "ttl", 0, "with -programs: how many milliseconds a read claim lasts")
+	flag.IntVar(&simHarm.judges, "judges", 0, "with -programs: what the policy asks of the content of files (simJudges)")
 	flag.Func("updates", "what the policy says of lost updates; without -programs, of all seeds", func(s string) error {
 		simHarm.updates = policy.LostUpdate(s)
 		return nil

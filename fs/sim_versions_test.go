@@ -15,10 +15,51 @@ func versionText(v string) []string {
 	if s, ok := sheetOf(v); ok {
 		return s.text()
 	}
+	base, records := recordsOf(v)
+	switch {
+	case len(records) > 0:
+		return append(versionText(base), recordsText(v[len(base):]))
+	case v == "empty":
+		return nil
+	case strings.HasSuffix(v, goodMark):
+		return []string{`["` + v + ".", v + ".", v + "\"]\n"}
+	}
 	return []string{"<" + v + ".", v + ".", v + ">"}
 }
 
-var versionShape = regexp.MustCompile(`^(?:<(\w+)\.(\w+)\.(\w+)>)?((?:\{\w+\}\n)*)$`)
+// goodMark ends the versions and records that validators accept, which are JSON.
+const goodMark = "q"
+
+// recordText is a record as a file has it.
+func recordText(v string) string {
+	if strings.HasSuffix(v, goodMark) {
+		return `["` + v + "\"]\n"
+	}
+	return "{" + v + "}\n"
+}
+
+// recordsText are the records of a version, "{x}{y}", as a file has them.
+func recordsText(records string) (text string) {
+	_, all := recordsOf(records)
+	for _, r := range all {
+		text += recordText(r[1 : len(r)-1])
+	}
+	return text
+}
+
+// recordsIn are the records of a version in a file.
+func recordsIn(text string) string {
+	return strings.NewReplacer("\n", "", `["`, "{", `"]`, "}").Replace(text)
+}
+
+// wholeText is what a file holds of a version with its records.
+func wholeText(version string) string {
+	return strings.Join(versionText(version), "")
+}
+
+const recordShape = `((?:\{\w+\}\n|\["\w+"\]\n)*)`
+
+var versionShape = regexp.MustCompile(`^(?:<(\w+)\.(\w+)\.(\w+)>|\["(\w+)\.(\w+)\.(\w+)"\]\n)?` + recordShape + `$`)
 
 // versionOf says which version a text is, with the records that were added to it; not
 // whole if it is none. An empty file is one.
@@ -27,10 +68,10 @@ func versionOf(text string) (v string, whole bool) {
 		return s.String(), true
 	}
 	m := versionShape.FindStringSubmatch(text)
-	if m == nil || m[1] != m[2] || m[2] != m[3] {
+	if m == nil || m[1] != m[2] || m[2] != m[3] || m[4] != m[5] || m[5] != m[6] {
 		return "", false
 	}
-	return cmp.Or(m[1], "empty") + strings.ReplaceAll(m[4], "\n", ""), true
+	return cmp.Or(m[1], m[4], "empty") + recordsIn(m[7]), true
 }
 
 // The words of the transcript.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,10 +47,11 @@ type simWorld struct {
 	running  int // programs
 	model    simModel
 	keeps    simKept
-	last     string // who went on last
-	stick    int    // in hundred, how often the same one goes on
-	directed bool   // by the test's turns
-	inside   int    // in hundred, how often a request stops inside the daemon
+	lookers  atomic.Int32 // at .locks
+	last     string       // who went on last
+	stick    int          // in hundred, how often the same one goes on
+	directed bool         // by the test's turns
+	inside   int          // in hundred, how often a request stops inside the daemon
 	hazards  simHazards
 	doom     *rand.Rand // what happens to the daemon, and to its disk; guarded by mu
 	aims     *rand.Rand // where harm comes that is aimed; guarded by mu

@@ -29,6 +29,9 @@ type Config struct {
 	// Helper is the program that parses what is large, and confines commands. See
 	// validate.Options.
 	Helper string
+	// Ask asks the validators about content; nil: validate.Check. A simulation has a
+	// command of its own.
+	Ask func(ctx context.Context, f *os.File, name string, o validate.Options) error
 }
 
 // Judge judges content.
@@ -43,6 +46,9 @@ type Judge struct {
 // New makes a judge that runs no command.
 func New(c Config) *Judge {
 	j := &Judge{Config: c}
+	if j.Ask == nil {
+		j.Ask = validate.Check
+	}
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	return j
 }
@@ -131,7 +137,7 @@ func (j *Judge) content(ctx context.Context, fd int, path string, v *policy.Vali
 		if err := unix.Fstat(fd, &before); err != nil {
 			return commit.Version{}, err
 		}
-		err := validate.Check(ctx, file, path, o)
+		err := j.Ask(ctx, file, path, o)
 		if e := unix.Fstat(fd, &after); e != nil {
 			return commit.Version{}, e
 		}
