@@ -271,6 +271,8 @@ func (s *simScript) drawJudges(seed uint64) {
 		switch {
 		case strings.Contains(line, "log b") && !j.byLines("b"):
 			line = strings.Replace(line, "log", "bump", 1)
+		case strings.Contains(line, "log b") && s.stagesNames(): // it may come to be in a transaction
+			line = "cat b"
 		case strings.HasPrefix(line, "ln ") && s.locksSeveral():
 			line = "rm a"
 		}

@@ -184,7 +184,7 @@ func (s simScript) commandsOn(path string) (all []string) {
 
 // bases are the versions of a path that a program has read, if what it writes may be merged.
 func (p *simProc) bases(path, known string) []string {
-	if _, ok := sheetOf(known); ok && p.w.opts.script.hazards.updates == policy.Merge {
+	if _, ok := sheetOf(known); (ok || known == "") && p.w.opts.script.hazards.updates == policy.Merge {
 		return p.seen[path].all
 	}
 	return nil
