@@ -48,7 +48,11 @@ func (j *Judge) Lines(paths []string, fd int, b []byte) error {
 		if v == nil {
 			continue
 		}
-		if err := lines(v, fd, b); err != nil {
+		err := judgedAsWhole(v)
+		if err == nil {
+			err = lines(v, fd, b)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -63,7 +67,24 @@ func (j *Judge) Cut(path string, fd int, size int64) error {
 	if v == nil {
 		return nil
 	}
+	if err := judgedAsWhole(v); err != nil {
+		return err
+	}
 	return cut(v, fd, size)
+}
+
+// judgedAsWhole refuses to change a file bit by bit whose content is judged as a whole: it has got
+// a name whose policy wants that since it was opened. What is appended cannot make it empty.
+func judgedAsWhole(v *policy.Validation) error {
+	by := validate.Command
+	i := slices.IndexFunc(v.Formats, func(f policy.Format) bool { return f != policy.JSONL })
+	if i >= 0 {
+		by = string(v.Formats[i])
+	}
+	if i < 0 && len(v.Command) == 0 {
+		return nil
+	}
+	return &validate.Refusal{Validator: by, Reason: "the file has got a name since it was opened whose content is checked as a whole: open it again"}
 }
 
 // lines judges bytes that are about to be appended to the file behind fd, which is open for

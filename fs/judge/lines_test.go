@@ -182,3 +182,22 @@ func TestLinesOfSeveralNames(t *testing.T) {
 		}
 	}
 }
+
+// A name may have come to a file since that was opened to append to it, and be one whose content
+// is judged as a whole. Then nothing is appended or cut; an append makes no file empty.
+func TestLinesOfWhatIsJudgedAsAWhole(t *testing.T) {
+	s := newStage(t)
+	s.rules(byLines, "b")
+	s.rules(asJSON, "a")
+	s.rules(&policy.Validation{Command: []string{"/bin/true"}}, "c")
+	s.rules(&policy.Validation{NonEmpty: true}, "d")
+	fd := fileOf(t, "{}\n", unix.O_RDWR)
+	for path, want := range map[string]string{"a": "json", "b": "", "c": validate.Command, "d": ""} {
+		if by := refusedBy(t, s.Lines([]string{"b", path}, fd, []byte("{}\n"))); by != want {
+			t.Errorf("as %s a line is refused by %q, want %q", path, by, want)
+		}
+		if by := refusedBy(t, s.Cut(path, fd, 0)); by != want {
+			t.Errorf("as %s a cut is refused by %q, want %q", path, by, want)
+		}
+	}
+}
