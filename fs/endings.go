@@ -54,10 +54,11 @@ func (en *endings) released(s *session) {
 const mapPoll = 20 * time.Millisecond
 
 // endAtRelease is the catch-all for sessions that no FLUSH ended: the last
-// descriptor is closed, but a passthrough mapping may still be written.
-func (en *endings) endAtRelease(s *session) {
-	if en.endIfIdle(s, nil); en.isLookedAfter(s) {
-		return
+// descriptor is closed, but a passthrough mapping may still be written. The errno is the answer to
+// the session, if it has ended now.
+func (en *endings) endAtRelease(s *session) unix.Errno {
+	if e := en.endIfIdle(s, nil); en.isLookedAfter(s) {
+		return e
 	}
 	go func() {
 		t := time.NewTicker(mapPoll)
@@ -73,6 +74,7 @@ func (en *endings) endAtRelease(s *session) {
 			}
 		}
 	}()
+	return 0
 }
 
 // isLookedAfter reports whether the session has ended, or something is still to come that
@@ -107,10 +109,11 @@ func (en *endings) abandon(s *session) {
 	en.rules.table.Release(s.lock)
 }
 
-// walkerGone notes that a caller which was led to the shadow has come, or will not come.
-func (en *endings) walkerGone(s *session) {
+// walkerGone notes that a caller which was led to the shadow has come, or will not come. The errno
+// is the answer to the session, if that has ended so.
+func (en *endings) walkerGone(s *session) unix.Errno {
 	en.nodes.mu.Lock()
 	s.walkers--
 	en.nodes.mu.Unlock()
-	en.endAtRelease(s) // without a descriptor nothing else would look for mappings
+	return en.endAtRelease(s) // without a descriptor nothing else would look for mappings
 }

@@ -52,8 +52,12 @@ func (ats *attrs) truncatePath(in *SetAttrRequest, k *kernelNode, p place, set p
 
 // truncateHere truncates at the file's own node, for a caller who cannot be led
 // to another.
-func (ats *attrs) truncateHere(c *caller, in *SetAttrRequest, k *kernelNode, d *demand, s *session) unix.Errno {
-	defer ats.endings.walkerGone(s)
+func (ats *attrs) truncateHere(c *caller, in *SetAttrRequest, k *kernelNode, d *demand, s *session) (e unix.Errno) {
+	defer func() {
+		if end := ats.endings.walkerGone(s); e == 0 {
+			e = end // what is said of the empty file
+		}
+	}()
 	if !ats.sessions.mayTakeOver(c, d.places[0].inode, s, unix.O_WRONLY) {
 		return unix.EACCES
 	}
