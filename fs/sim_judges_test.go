@@ -182,9 +182,10 @@ func (s simState) refusedSince(before simState, o simOp) string {
 }
 
 // isRefused reports whether an operation would have given a name what its validators refuse. A
-// file that was appended to without a name is nobody's to say.
+// file that was appended to without a name is nobody's to say, and one that has got a name whose
+// validators look at the whole of it is not appended to.
 func (s simState) isRefused(o simOp) bool {
-	if o.kind == "append" && strings.HasPrefix(s["#"+o.handle], "-") {
+	if at := s["#"+o.handle]; o.kind == "append" && (strings.HasPrefix(at, "-") || slices.ContainsFunc(s.namesOf(at), func(name string) bool { return !o.judges.byLines(name) })) {
 		return true
 	}
 	o.errno, o.forgets = 0, false
@@ -196,6 +197,20 @@ func (s simState) isRefused(o simOp) bool {
 		}
 	}
 	return false
+}
+
+// namesOf are the names of the file that has a name, or what several names have in common.
+func (s simState) namesOf(at string) (all []string) {
+	common := at
+	if at != "" && at[0] != '=' {
+		all, common = []string{at}, s[at]
+	}
+	for name, v := range s {
+		if strings.HasPrefix(common, "=") && v == common && !strings.ContainsRune("#~!?", rune(name[0])) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // wasRefused looks whether a program is told why what it has written was refused, and whether
@@ -316,5 +331,27 @@ func TestJudgedMeanwhile(t *testing.T) {
 		if w.model.done["a command takes its time"] == 0 || !strings.Contains(w.transcript(), `bob[2] reads a: "[\"old1q.`) {
 			t.Errorf("%s: %v", harm, w.model.done)
 		}
+	}
+}
+
+// A program has a file open to append lines to it, which gets a name, or a further one, whose
+// content is judged as a whole. The lines are refused, and kept: the name holds what it has held.
+func TestAppenderToAJudgedName(t *testing.T) {
+	for _, line := range []string{"mv b a", "ln b a"} {
+		script := parseScript("cyn: rm a; echo b | ann: log b | bob: "+line, simHazards{judges: 21})
+		w := inTurnsOf(t, simOptions{seed: 1, script: script, turns: []string{"cyn to the end", "ann until call write b", "bob to the end", "ann to the end"}})
+		if story := w.transcript(); !strings.Contains(story, `ann[2] writes "[\"ann2q\"]\n" to b: EBADMSG`) {
+			t.Errorf("after %s what is appended is not refused", line)
+		}
+	}
+}
+
+// A truncation has been sent on a second walk, on which it comes to another file, for its directory
+// was renamed. The program is told what the validators say.
+func TestTruncationOfAnotherFile(t *testing.T) {
+	script := parseScript("ann: truncate d/a | bob: mv d e; mkdir d; echo d/a", simHazards{judges: 1})
+	w := inTurnsOf(t, simOptions{seed: 1, script: script, turns: []string{"ann until SETATTR", "ann until LOOKUP d", "bob to the end", "the kernel to the end", "ann to the end"}})
+	if !strings.Contains(w.transcript(), "ann[1] truncates d/a to nothing: EBADMSG") {
+		t.Error("the truncation is not refused")
 	}
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -77,10 +78,16 @@ func (m *simModel) checkSynced() {
 // keeps.
 func (w *simWorld) find(text string) (data, state bool) {
 	err := filepath.WalkDir(w.dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // the daemon goes on
+			return nil
+		}
 		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), commit.ReservedPrefix) {
 			return err
 		}
 		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if strings.Contains(string(b), text) {
 			kept := strings.HasPrefix(path, filepath.Join(w.dir, commit.StateDirName)+"/")
 			data, state = data || !kept, state || kept
