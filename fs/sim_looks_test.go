@@ -52,11 +52,10 @@ func (l *simListing) Describe(*Entry) {}
 // list reads a directory.
 func (k *simKernel) list(p *simProc, at string) (names []string, e unix.Errno) {
 	e = again(func(reval bool) unix.Errno {
-		dir, n := k.inodes[rootID], k.inodes[rootID]
+		n := k.inodes[rootID]
 		if at != "." {
-			var name string
-			var e unix.Errno
-			if dir, name, e = k.walk(p, at, reval); e != 0 {
+			dir, name, e := k.walk(p, at, reval)
+			if e != 0 {
 				return e
 			}
 			switch n, e = k.lookup(p, dir, name, reval, false); {
