@@ -18,6 +18,7 @@ import (
 	"latchfs/fs/judge"
 	"latchfs/fs/report"
 	"latchfs/journal/validate"
+	"latchfs/lockmgr/policy"
 )
 
 // Validators: the policy asks something of what files hold that are named a or b, wherever they
@@ -262,7 +263,8 @@ func (m *simModel) refusedRecords(p *simProc, f *simFile, ended int64) {
 // write what that refuses. What cannot be appended line by line is written anew.
 func (s *simScript) drawJudges(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 33))
-	if r.IntN(6) != 0 {
+	merges := s.hazards.updates == policy.Merge
+	if r.IntN(6) != 0 || merges && s.appends() { // versions that are lines may be joined with records
 		return
 	}
 	n := len(simValidators)
@@ -286,7 +288,7 @@ func (s *simScript) drawJudges(seed uint64) {
 		switch {
 		case strings.Contains(line, "log b") && !j.byLines("b"):
 			line = strings.Replace(line, "log", "bump", 1)
-		case strings.Contains(line, "log b") && s.stagesNames(): // it may come to be in a transaction
+		case strings.Contains(line, "log b") && (merges || s.stagesNames()): // it may come to be in a transaction
 			line = "cat b"
 		case strings.HasPrefix(line, "ln ") && s.locksSeveral():
 			line = "rm a"

@@ -305,6 +305,7 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	if m.hasLive() {
 		return
 	}
+	linked := f.inode.linked.Load() || f.k.isDead() && m.w.opts.script.links() // on a later mount
 	o := simOp{kind: "read", path: f.path, version: v, txn: f.txn.number()}
 	switch {
 	case whole && f.txn != nil && m.w.opts.script.links():
@@ -313,15 +314,15 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		return
 	case whole && f.hasMoved() && m.w.opts.script.appends(): // under another name
 		return
-	case whole && f.inode.linked.Load() && m.w.opts.script.appends(): // the version before, up to the end of the next one
+	case whole && linked && m.w.opts.script.appends(): // the version before, up to the end of the next one
 		return
 	case p.stored[v]: // what it has stored into a mapping, which may not be the file's yet
 		return
-	case whole && (f.inode.linked.Load() || m.w.opts.script.appends()): // readers see what is appended
-		o.cut = f.inode.linked.Load()
+	case whole && (linked || m.w.opts.script.appends()): // readers see what is appended
+		o.cut = linked
 		m.did(p, o, f.began)
 		return
-	case f.inode.linked.Load(): // whoever has it open may see the update happen
+	case linked: // whoever has it open may see the update happen
 		return
 	case f.k.isDead() && m.w.opts.script.links(): // the next daemon cannot know that he has it open, from behind the mount that is dead
 		return
