@@ -305,7 +305,7 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 	if m.hasLive() {
 		return
 	}
-	linked := f.inode.linked.Load() || f.k.isDead() && m.w.opts.script.links() // on a later mount
+	linked := f.inode.linked.Load() || f.k.isDead() && m.w.opts.script.links() // on a later mount, which cannot know who has it open behind the dead one
 	o := simOp{kind: "read", path: f.path, version: v, txn: f.txn.number()}
 	switch {
 	case whole && f.txn != nil && m.w.opts.script.links():
@@ -323,8 +323,6 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		m.did(p, o, f.began)
 		return
 	case linked: // whoever has it open may see the update happen
-		return
-	case f.k.isDead() && m.w.opts.script.links(): // the next daemon cannot know that he has it open, from behind the mount that is dead
 		return
 	case !whole:
 		m.w.failf("%s read %q from %s, which no program has written as a whole", p, text, f.path)
