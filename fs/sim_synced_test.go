@@ -77,6 +77,8 @@ func (m *simModel) checkSynced() {
 // find looks for a text in the files of the data directory, and in those that the daemon
 // keeps.
 func (w *simWorld) find(text string) (data, state bool) {
+	w.keeps.Lock() // a daemon that dies meanwhile would take the descriptors for its own
+	defer w.keeps.Unlock()
 	err := filepath.WalkDir(w.dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // the daemon goes on
 			return nil
