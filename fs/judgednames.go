@@ -81,7 +81,7 @@ func (jd *judging) admitContent(ctx context.Context, c *caller, op string, lb *l
 // called away. A stop does not end it: the caller stops when its rename is done.
 func (jd *judging) checkContext(c *caller, cancel <-chan struct{}) (context.Context, context.CancelFunc) {
 	return jd.judge.Until(cancel, lockwait.SignalPoll, func() bool {
-		return (&lockwait.Wait{}).EndsBy(jd.callers.proc.Pending(c.TID()), false)
+		return jd.callers.proc.Pending(c.TID()).Ends(false, false)
 	})
 }
 

@@ -133,6 +133,10 @@ type lockTerms struct {
 	inbox *lockmgr.Inbox // is told when the wait is over
 }
 
+// triesAgain reports whether the program tries again what a stop has interrupted: an open, or a
+// lock of its own. None does a rename(2).
+func (d *demand) triesAgain() bool { return d.keep || d.class != lockmgr.Session }
+
 // asked is what the demand is for, if that is not names; nil if it is.
 func (d *demand) asked() *lockkey.Target {
 	if d.claim == nil {
@@ -330,7 +334,7 @@ func (lk *locks) await(l *lockmgr.Lock, d *demand, cancel <-chan struct{}) (*loc
 func (lk *locks) waiting(d *demand, cancel <-chan struct{}) *lockwait.Wait {
 	return &lockwait.Wait{
 		Table: lk.rules.table, Signals: lk.callers.proc, Thread: d.c.TID(), Class: d.class,
-		Limit: d.wait, Until: &d.until, Stop: lk.life.timeUp, Cancel: cancel, Keep: d.keep, Again: d.keep || d.class != lockmgr.Session,
+		Limit: d.wait, Until: &d.until, Stop: lk.life.timeUp, Cancel: cancel, Keep: d.keep, Again: d.triesAgain(),
 	}
 }
 

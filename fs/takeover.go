@@ -167,16 +167,14 @@ func (o *opening) takeOverSoon(s *session) error {
 			// A relative was led to the shadow's own node meanwhile. The kernel
 			// knows that until it forgets the name.
 			o.names.dropName(s.where())
-			// The kernel announces the first signal alone. Nothing pending means here that
-			// another thread took it.
-			if p := o.pending(signalled); p != proc.NoReason && p != proc.Nothing {
+			if o.pending(signalled).Ends(false, true) { // the kernel announces the first signal alone
 				return denied.ErrInterrupted
 			}
 		case <-timeout.C:
 			return errNodeShared
 		case <-cancel:
 			cancel, signalled = nil, true
-			if o.pending(signalled) != proc.NoReason {
+			if o.pending(signalled).Ends(true, true) {
 				return denied.ErrInterrupted
 			}
 		case <-o.life.timeUp:

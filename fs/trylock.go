@@ -63,7 +63,7 @@ func (w wanted) IsOver() bool {
 	case <-w.life.stopping:
 		return true
 	case <-w.d.patient:
-		return w.waiting(w.d, nil).EndsBy(w.callers.proc.Pending(w.d.c.TID()), false)
+		return w.callers.proc.Pending(w.d.c.TID()).Ends(false, w.d.triesAgain())
 	default:
 		return false
 	}

@@ -216,11 +216,11 @@ func (cv *Conversation) Read(cancel <-chan struct{}, tid uint32, noWait bool, bu
 			t := time.NewTicker(signalPoll)
 			defer t.Stop()
 			poll = t.C
-			if cv.s.Procs.Pending(tid) != proc.NoReason {
+			if cv.s.Procs.Pending(tid).Ends(true, true) {
 				return 0, unix.EINTR
 			}
 		case <-poll:
-			if p := cv.s.Procs.Pending(tid); p != proc.NoReason && p != proc.Nothing {
+			if cv.s.Procs.Pending(tid).Ends(false, true) {
 				return 0, unix.EINTR
 			}
 		}

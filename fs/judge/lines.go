@@ -17,15 +17,20 @@ const maxOpenLine = 1 << 20
 
 // ByLines reports whether what is appended to a file can be judged without the rest of it.
 func ByLines(v *policy.Validation) bool {
-	if v == nil {
-		return true
-	}
+	return v == nil || !v.NonEmpty && ofTheWhole(v) == ""
+}
+
+// ofTheWhole is the validator that looks at the whole of the content, "" if none does.
+func ofTheWhole(v *policy.Validation) string {
 	for _, f := range v.Formats {
 		if f != policy.JSONL {
-			return false
+			return string(f)
 		}
 	}
-	return !v.NonEmpty && len(v.Command) == 0
+	if len(v.Command) > 0 {
+		return validate.Command
+	}
+	return ""
 }
 
 // ByLines is ByLines for all of some paths.
@@ -48,11 +53,10 @@ func (j *Judge) Lines(paths []string, fd int, b []byte) error {
 		if v == nil {
 			continue
 		}
-		err := judgedAsWhole(v)
-		if err == nil {
-			err = lines(v, fd, b)
+		if err := judgedAsWhole(v); err != nil {
+			return err
 		}
-		if err != nil {
+		if err := lines(v, fd, b); err != nil {
 			return err
 		}
 	}
@@ -76,12 +80,8 @@ func (j *Judge) Cut(path string, fd int, size int64) error {
 // judgedAsWhole refuses to change a file bit by bit whose content is judged as a whole: it has got
 // a name whose policy wants that since it was opened. What is appended cannot make it empty.
 func judgedAsWhole(v *policy.Validation) error {
-	by := validate.Command
-	i := slices.IndexFunc(v.Formats, func(f policy.Format) bool { return f != policy.JSONL })
-	if i >= 0 {
-		by = string(v.Formats[i])
-	}
-	if i < 0 && len(v.Command) == 0 {
+	by := ofTheWhole(v)
+	if by == "" {
 		return nil
 	}
 	return &validate.Refusal{Validator: by, Reason: "the file has got a name since it was opened whose content is checked as a whole: open it again"}

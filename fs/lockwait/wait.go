@@ -31,21 +31,6 @@ type Wait struct {
 	Again   bool            // the program tries again what a stop has interrupted
 }
 
-// EndsBy reports whether what the thread has pending ends the wait, right after the kernel has
-// announced a signal or later.
-func (w *Wait) EndsBy(p proc.Pending, announced bool) bool {
-	switch p {
-	case proc.NoReason:
-		return false
-	case proc.Nothing: // later another thread has taken the signal
-		return announced
-	case proc.Stop:
-		return w.Again
-	case proc.Interrupt, proc.Freeze:
-	}
-	return true
-}
-
 // Names are the names that a lock is on.
 type Names interface {
 	// Moves returns a channel that is closed when an owner next renames the file that it
@@ -177,11 +162,11 @@ func (e *ending) wait(over, moved <-chan struct{}) error {
 			return denied.ErrShutdown
 		case <-e.cancel:
 			e.cancel, e.poll = nil, time.NewTicker(SignalPoll)
-			if e.EndsBy(e.Signals.Pending(e.Thread), true) {
+			if e.Signals.Pending(e.Thread).Ends(true, e.Again) {
 				return denied.ErrInterrupted
 			}
 		case <-poll:
-			if e.EndsBy(e.Signals.Pending(e.Thread), false) {
+			if e.Signals.Pending(e.Thread).Ends(false, e.Again) {
 				return denied.ErrInterrupted
 			}
 		}

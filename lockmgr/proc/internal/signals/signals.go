@@ -44,6 +44,21 @@ func (p Pending) String() string {
 	return [...]string{"no reason", "interrupt", "stop", "freeze", "nothing"}[p]
 }
 
+// Ends reports whether it ends a wait: right after the kernel has announced a signal, or in a
+// later poll. again says that the program tries again what a stop has interrupted.
+func (p Pending) Ends(announced, again bool) bool {
+	switch p {
+	case Interrupt, Freeze:
+		return true
+	case Stop:
+		return again
+	case Nothing:
+		return announced
+	case NoReason:
+	}
+	return false
+}
+
 // Set is a set of signals as in /proc/PID/status.
 type Set uint64
 

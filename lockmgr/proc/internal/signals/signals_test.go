@@ -2,6 +2,7 @@ package signals
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -90,4 +91,24 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d means nothing", p)
 		}
 	})
+}
+
+// Which meanings end a wait.
+func TestEnds(t *testing.T) {
+	for p, want := range map[Pending]string{
+		NoReason: "", Interrupt: "announced later announced-again later-again", Freeze: "announced later announced-again later-again",
+		Stop: "announced-again later-again", Nothing: "announced announced-again",
+	} {
+		var got []string
+		for _, again := range []bool{false, true} {
+			for _, announced := range []bool{true, false} {
+				if p.Ends(announced, again) {
+					got = append(got, map[bool]string{true: "announced", false: "later"}[announced]+map[bool]string{true: "-again"}[again])
+				}
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v ends a wait: %q, want %q", p, got, want)
+		}
+	}
 }
