@@ -46,7 +46,7 @@ func (k *simKernel) fileAt(p *simProc, path string, reval bool, ifDir unix.Errno
 	case e != 0:
 	case n == nil:
 		e = unix.ENOENT
-	case n.isDir():
+	case n.isDir:
 		e = ifDir
 	}
 	return dir, name, n, e

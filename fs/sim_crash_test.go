@@ -317,6 +317,7 @@ func (w *simWorld) revive() {
 			_ = os.RemoveAll(w.dir + "/" + commit.StateDirName) // so that the simulation can end
 			w.daemon.die()
 		}
+		synctest.Wait() // it may die in what it does in the background
 	}
 	w.model.checkSynced()
 	w.logf("the next daemon answers")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,9 +25,10 @@ type simFile struct {
 	backing int  // of the file behind, or -1: see startIOLocked
 	cached  bool // it may have pages
 
-	pos  int64
-	path string  // as it was opened
-	txn  *simTxn // in which it was opened; or nil
+	pos     int64
+	changed atomic.Bool // somebody has written to it
+	path    string      // as it was opened
+	txn     *simTxn     // in which it was opened; or nil
 
 	nameMu sync.Mutex // guards now and moved, which whoever renames the file changes
 	now    simName
@@ -115,7 +117,7 @@ func (k *simKernel) openOnce(p *simProc, path string, flags uint32, reval bool) 
 		return nil, e
 	case n == nil:
 		return nil, unix.ENOENT
-	case n.isDir():
+	case n.isDir:
 		return nil, unix.EISDIR
 	}
 	if e := k.getattr(p, n); e != 0 {
@@ -300,6 +302,7 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 // written is fuse_write_update_attr in fs/fuse/file.c.
 func (n *simInode) written(k *simKernel, f *simFile, b []byte) {
 	f.pos += int64(len(b))
+	f.changed.Store(true)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n.page, n.until = nil, time.Time{}
@@ -309,22 +312,28 @@ func (n *simInode) written(k *simKernel, f *simFile, b []byte) {
 
 // close is the close of one descriptor, which the process does not have any more.
 func (k *simKernel) close(p *simProc, f *simFile) unix.Errno {
-	var e unix.Errno
-	if !f.out.NoFlush {
-		f.inode.lock.lock(true) // the pages are written back first
-		k.writeBack(f.inode)
-		f.inode.lock.unlock(true)
-		e = k.requestTo(p, "FLUSH "+f.path, true, func(h Request, _ <-chan struct{}) unix.Errno {
-			h.Node = f.inode.id
-			return k.fs.Flush(nil, &FlushRequest{Request: h, Handle: f.fh, LockOwner: uint64(p.pid)})
-		})
-	}
+	e := k.flush(p, f)
 	k.drop(f)
 	return e
 }
 
-// drop ends the use of an open file by a descriptor, or by a mapping.
-func (k *simKernel) drop(f *simFile) {
+// flush is what the filesystem hears of a close at once.
+func (k *simKernel) flush(p *simProc, f *simFile) unix.Errno {
+	if f.out.NoFlush {
+		return 0
+	}
+	f.inode.lock.lock(true) // the pages are written back first
+	k.writeBack(f.inode)
+	f.inode.lock.unlock(true)
+	return k.requestTo(p, "FLUSH "+f.path, true, func(h Request, _ <-chan struct{}) unix.Errno {
+		h.Node = f.inode.id
+		return k.fs.Flush(nil, &FlushRequest{Request: h, Handle: f.fh, LockOwner: uint64(p.pid)})
+	})
+}
+
+// drop ends the use of an open file by a descriptor, or by a mapping. It reports whether that was
+// the last one.
+func (k *simKernel) drop(f *simFile) (last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.refs--
@@ -335,6 +344,7 @@ func (k *simKernel) drop(f *simFile) {
 		k.releases++
 		go k.release(f)
 	}
+	return f.refs == 0
 }
 
 // release sends RELEASE, some time after the last close, on nobody's behalf.

@@ -23,6 +23,7 @@ type simKernel struct {
 	d        *simDaemon
 	ended    int64 // after the daemon's death: when the next one answers
 	fs       Requests
+	root     *simInode
 	renames  simLock // s_vfs_rename_mutex
 	mu       sync.Mutex
 	inodes   map[uint64]*simInode
@@ -37,6 +38,7 @@ type simKernel struct {
 // simKernel.mu, but for the locks.
 type simInode struct {
 	id       uint64
+	isDir    bool
 	attr     Attr
 	until    time.Time // attributes are believed until then
 	version  uint64    // counts invalidations
@@ -56,8 +58,6 @@ type simInode struct {
 	cached   int         // opens that may have pages
 }
 
-func (n *simInode) isDir() bool { return n.attr.Mode&unix.S_IFMT == unix.S_IFDIR }
-
 // simDentry is a name in the kernel's cache; without an inode, that nothing has it.
 type simDentry struct {
 	dir   *simInode
@@ -67,11 +67,8 @@ type simDentry struct {
 }
 
 func newSimKernel(d *simDaemon) *simKernel {
-	k := &simKernel{w: d.w, d: d, fs: Requests{d.fs}, inodes: map[uint64]*simInode{}}
-	root := &simInode{id: rootID, nlookup: 1, children: map[string]*simDentry{}}
-	root.attr.Mode = unix.S_IFDIR | 0o755
-	k.inodes[root.id] = root
-	return k
+	root := &simInode{id: rootID, isDir: true, nlookup: 1, children: map[string]*simDentry{}}
+	return &simKernel{w: d.w, d: d, fs: Requests{d.fs}, root: root, inodes: map[uint64]*simInode{rootID: root}}
 }
 
 // isDead reports whether the daemon has died, so that nothing answers on the mount.
@@ -234,7 +231,7 @@ func (k *simKernel) inodeOf(p *simProc, out *Entry) *simInode {
 	defer k.mu.Unlock()
 	n := k.inodes[out.Node]
 	if n == nil {
-		n = &simInode{id: out.Node, children: map[string]*simDentry{}}
+		n = &simInode{id: out.Node, isDir: out.Attr.Mode&unix.S_IFMT == unix.S_IFDIR, children: map[string]*simDentry{}}
 		k.inodes[n.id] = n
 	}
 	n.nlookup++
@@ -328,7 +325,7 @@ func (k *simKernel) lookupCached(p *simProc, dir *simInode, name string, reval b
 // walk finds the directory of a path below the root. Each directory on the way is
 // asked for its attributes where they are not known, for its permissions.
 func (k *simKernel) walk(p *simProc, path string, reval bool) (dir *simInode, name string, e unix.Errno) {
-	dir = k.inodes[rootID]
+	dir = k.root
 	parts := strings.Split(path, "/")
 	for _, part := range parts[:len(parts)-1] {
 		if e := k.getattr(p, dir); e != 0 {
@@ -340,7 +337,7 @@ func (k *simKernel) walk(p *simProc, path string, reval bool) (dir *simInode, na
 			return nil, "", e
 		case n == nil:
 			return nil, "", unix.ENOENT
-		case !n.isDir():
+		case !n.isDir:
 			return nil, "", unix.ENOTDIR
 		}
 		dir = n

@@ -268,7 +268,7 @@ func (k *simKernel) has(f *simFile, path string) bool {
 func (k *simKernel) nameAt(path string) (name simName, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dir := k.inodes[rootID]
+	dir := k.root
 	parts := strings.Split(path, "/")
 	for _, part := range parts[:len(parts)-1] {
 		d := dir.children[part]

@@ -52,7 +52,7 @@ func (l *simListing) Describe(*Entry) {}
 // list reads a directory.
 func (k *simKernel) list(p *simProc, at string) (names []string, e unix.Errno) {
 	e = again(func(reval bool) unix.Errno {
-		n := k.inodes[rootID]
+		n := k.root
 		if at != "." {
 			dir, name, e := k.walk(p, at, reval)
 			if e != 0 {
@@ -63,7 +63,7 @@ func (k *simKernel) list(p *simProc, at string) (names []string, e unix.Errno) {
 				return e
 			case n == nil:
 				return unix.ENOENT
-			case !n.isDir():
+			case !n.isDir:
 				return unix.ENOTDIR
 			}
 		}

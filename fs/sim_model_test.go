@@ -244,17 +244,22 @@ func (m *simModel) closes(_ *simProc, f *simFile) {
 	}
 }
 
-// closed notes what a close has done: the last one commits.
+// answered notes the answer to a close, before another one can be the last.
+func (m *simModel) answered(p *simProc, f *simFile, e unix.Errno) {
+	killed := p.isKilled()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f.refused = f.refused || e != 0
+	f.killed = f.killed || killed && (p == f.by || p.wrote || !f.changed.Load() || f.flags&unix.O_ACCMODE == unix.O_RDWR)
+}
+
+// closed notes what the last close has done: it commits.
 func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if !f.writes() {
 		return
 	}
-	m.mu.Lock()
-	f.refused = f.refused || e != 0
-	f.killed = f.killed || p.signal != 0 && (p == f.by || p.wrote || f.pos == 0 || f.flags&unix.O_ACCMODE == unix.O_RDWR)
-	m.mu.Unlock()
 	dead, ended := f.k.isDead(), f.k.until(m.w.now())
-	if f.refs > 0 || dead && f.txn != nil {
+	if dead && f.txn != nil {
 		return
 	}
 	if !dead {

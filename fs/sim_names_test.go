@@ -36,9 +36,9 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 			return e
 		case n == nil:
 			return unix.ENOENT
-		case n.isDir() && !directory:
+		case n.isDir && !directory:
 			return unix.EISDIR
-		case !n.isDir() && directory:
+		case !n.isDir && directory:
 			return unix.ENOTDIR
 		}
 		if e := k.getattr(p, dir); e != 0 {
@@ -69,7 +69,7 @@ func (k *simKernel) unlink(p *simProc, path string, directory bool) unix.Errno {
 func (k *simKernel) died(n *simInode) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n.dead = n.isDir()
+	n.dead = n.isDir
 }
 
 // unnamed forgets a name that was taken away, and what is known of its directory.
@@ -199,9 +199,9 @@ func (k *simKernel) renameOnce(p *simProc, from, to string, flags uint32, reval 
 		return unix.ENOENT
 	case target == n:
 		return 0
-	case target != nil && target.isDir() && !n.isDir():
+	case target != nil && target.isDir && !n.isDir:
 		return unix.EISDIR
-	case target != nil && !target.isDir() && n.isDir():
+	case target != nil && !target.isDir && n.isDir:
 		return unix.ENOTDIR
 	}
 	for _, dir := range []*simInode{a, b} {
@@ -318,7 +318,7 @@ func (k *simKernel) lockTwo(a, b *simInode) (unlock func()) {
 func lockInodes(n, target *simInode) (unlock func()) {
 	var all []*simInode
 	for _, x := range []*simInode{n, target} {
-		if x != nil && (!x.isDir() || x == target) {
+		if x != nil && (!x.isDir || x == target) {
 			all = append(all, x)
 		}
 	}

@@ -203,9 +203,13 @@ func (p *simProc) closing(fd int) unix.Errno {
 // flush ends the use of a file of which the process has no descriptor any more.
 func (p *simProc) flush(f *simFile) unix.Errno {
 	p.w.model.closes(p, f)
-	e := f.k.close(p, f)
+	e := f.k.flush(p, f)
+	p.w.model.answered(p, f, f.refusedAs(e))
+	last := f.k.drop(f)
 	p.w.logf("%s closes %s: %s", p, f.path, result(e))
-	p.w.model.closed(p, f, f.refusedAs(e))
+	if last {
+		p.w.model.closed(p, f, f.refusedAs(e))
+	}
 	return e
 }
 
