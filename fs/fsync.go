@@ -122,7 +122,7 @@ func (en *endings) needsSecuringLocked(s *session) bool {
 // further look at it.
 func (en *endings) mayAppearLocked(s *session) bool {
 	return s.isNew.Load() && s.txn.Load() == nil && !s.writing.Merges() && s.content.Failed() == 0 &&
-		s.settings.Validate == nil && s.settings.OnKill != policy.Rollback && en.locks.renewForCommit(s)
+		!en.judging.judges(s) && s.settings.OnKill != policy.Rollback && en.locks.renewForCommit(s)
 }
 
 // syncedAgain notes that an fsync has made durable what the shadow was like when it

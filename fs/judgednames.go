@@ -153,7 +153,7 @@ func (jd *judging) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *in
 	jd.nodes.mu.Lock()
 	s := n.sess
 	jd.nodes.mu.Unlock()
-	if s != nil && (jd.judge.Rules(path) != nil || jd.judge.Rules(s.path()) != nil) {
+	if s != nil && (jd.judge.Rules(path) != nil || jd.judges(s)) {
 		return jd.locks.refuse(&demand{c: c, op: opLink, path: path}, errStillOpen)
 	}
 	list := jd.linked(n, path)
@@ -163,6 +163,12 @@ func (jd *judging) judgeLink(c *caller, cancel <-chan struct{}, lb *label, n *in
 	ctx, stop := jd.checkContext(c, cancel)
 	defer stop()
 	return jd.admitContent(ctx, c, opLink, lb, list)
+}
+
+// judges reports whether validators look at what the session writes: those of the name under which
+// it began, or of the one that the file has got since.
+func (jd *judging) judges(s *session) bool {
+	return s.settings.Validate != nil || jd.judge.Rules(s.path()) != nil
 }
 
 // errStillOpen refuses a link to a file under way.

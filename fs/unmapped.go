@@ -9,7 +9,7 @@ package fs
 // write is another version. The kernel may hold the directory's lock, so that nothing is done
 // here that may take its time.
 func (en *endings) endIfUnmapped(s *session) {
-	if s.holders.IsOnlyMapped() && s.settings.Validate == nil {
+	if s.holders.IsOnlyMapped() && !en.judging.judges(s) {
 		en.endIfIdle(s, nil)
 	}
 }

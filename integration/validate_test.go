@@ -285,6 +285,23 @@ func TestValidatedFilesDoNotGoLive(t *testing.T) {
 		if got := m.ReadFile("f.json"); got != goodJSON {
 			t.Errorf("afterwards it holds %q", got)
 		}
+		// The validators may be those of a name that it got meanwhile.
+		fd = c.Open("draft", unix.O_RDWR|unix.O_CREAT)
+		c.Write(fd, goodJSON)
+		c.OK(c.path2("rename", "draft", "g.json"))
+		for range 3 {
+			c.Write(fd, "[")
+			c.OK(wire.Request{Op: "fsync", FD: fd})
+		}
+		if got := m.ReadFile("g.json"); got != goodJSON {
+			t.Errorf("a reader of the new name finds %q", got)
+		}
+		if err := c.Close(fd); err != unix.EBADMSG {
+			t.Errorf("close under the new name: %v", err)
+		}
+		if got := m.ReadFile("g.json"); got != goodJSON {
+			t.Errorf("afterwards the new name holds %q", got)
+		}
 	}, withPolicy(validated))
 }
 
