@@ -150,13 +150,23 @@ var rooms = map[string]room{
 	},
 	"latchfs/journal/history": { // which versions there are; what their files hold is none of its business
 		ours: []string{"latchfs/journal", "latchfs/journal/audit", "latchfs/journal/statedir",
-			"latchfs/journal/history/internal/arena", "latchfs/journal/history/internal/names", "latchfs/journal/history/internal/record"}, libs: []string{xSys},
+			"latchfs/journal/history/internal/arena", "latchfs/journal/history/internal/contents", "latchfs/journal/history/internal/logend",
+			"latchfs/journal/history/internal/names", "latchfs/journal/history/internal/record", "latchfs/journal/history/internal/shelf"}, libs: []string{xSys},
 	},
 	"latchfs/journal/history/internal/arena": { // pure: numbers; what the values are its user knows
 		not: []string{"os", "io/fs", "net", "log", "sync", "time", "syscall"},
 	},
 	"latchfs/journal/history/internal/names": { // pure: names; what a path's value is its user knows
 		ours: []string{"latchfs/journal/history/internal/arena"}, not: []string{"os", "io/fs", "net", "log", "sync", "time", "syscall"},
+	},
+	"latchfs/journal/history/internal/shelf": { // what is kept, and what of it goes first: pure
+		ours: []string{"latchfs/journal/history/internal/arena"}, not: []string{"os", "io/fs", "net", "log", "sync", "syscall"},
+	},
+	"latchfs/journal/history/internal/contents": { // where it lies; what it is the log says
+		ours: []string{"latchfs/journal/history/internal/record"}, libs: []string{xSys}, not: []string{"net", "log", "sync", "time"},
+	},
+	"latchfs/journal/history/internal/logend": { // how long the log was; what its records say is none of its business
+		ours: []string{"latchfs/journal", "latchfs/journal/statedir"}, libs: []string{xSys}, not: []string{"net", "log", "sync", "time"},
 	},
 	"latchfs/journal/history/internal/record": { // the language of the log: pure
 		ours: []string{"latchfs/journal/internal/jsontext"}, not: []string{"os", "io/fs", "net", "log", "sync", "time", "syscall"},

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/contents"
+	"latchfs/journal/history/internal/logend"
 	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +36,7 @@ func Check(state *os.File) ([]journal.Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
 	}
-	c := &checker{s: &Store{dir: os.NewFile(uintptr(fd), Dir), x: newIndex()}}
+	c := &checker{s: bare(fd)}
 	defer c.s.dir.Close()
 	usable, err := c.log()
 	if err == nil && usable {
@@ -64,7 +66,7 @@ func (c *checker) log() (usable bool, err error) {
 			meansCorrupt)
 		return false, nil
 	}
-	intact, size, err := journal.CheckLog(c.s.dir, logName, c.s.leastLog(), c.s.replay)
+	intact, size, err := journal.CheckLog(c.s.dir, logName, logend.Least(c.s.dir, logName), c.s.replay)
 	var corrupt *journal.CorruptError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -98,11 +100,11 @@ func (c *checker) contents() error {
 	}
 	for _, name := range names {
 		switch {
-		case name == logName, name == endName:
+		case name == logName, name == logend.Name:
 		case name == logName+".new":
 			c.find(journal.Recoverable, FindLeftover, name, -1, "a log of the history that was being rewritten",
 				"a crash came before it got its name; it is worthless, and the next rewriting begins anew")
-		case len(name) == 2 && isHex(name):
+		case contents.IsDir(name):
 			if err := c.contentsIn(name); err != nil {
 				return err
 			}
@@ -118,22 +120,21 @@ func (c *checker) unknown(name string) {
 }
 
 func (c *checker) contentsIn(dir string) error {
-	fd, err := unix.Openat(int(c.s.dir.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	d, err := c.s.files.Open(dir)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		c.unknown(dir)
 		return nil
 	}
 	if err != nil {
-		return os.NewSyscallError("openat", err)
+		return err
 	}
-	d := os.NewFile(uintptr(fd), dir)
 	defer d.Close()
 	names, err := d.Readdirnames(-1)
 	for _, name := range names {
 		id, isNew := strings.CutPrefix(name, NewPrefix)
 		file := path.Join(dir, name)
 		switch {
-		case !IsContentID(id) || ContentDir(id) != dir:
+		case !contents.IsName(dir, id):
 			c.unknown(file)
 		case isNew:
 			c.find(journal.Recoverable, FindLeftover, file, -1, "a copy of old content that was being made",

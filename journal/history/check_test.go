@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/logend"
 )
 
 // mustFind wants just these findings, as severity, kind and path.
@@ -35,7 +36,7 @@ func TestCheck(t *testing.T) {
 	check(t, w.s.Close())
 	w.mustFind()
 
-	id := strings.Repeat("ab", idSize)
+	id := strings.Repeat("ab", 16)
 	write := func(name, content string) {
 		check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
@@ -123,7 +124,7 @@ func TestCutAfterACleanStop(t *testing.T) {
 	whole, err := os.ReadFile(log)
 	check(t, err)
 	kept := len(w.files())
-	for _, n := range []int{logHeader, 20, 100, len(whole) / 2, len(whole) - 1} {
+	for _, n := range []int{logend.HeaderSize, 20, 100, len(whole) / 2, len(whole) - 1} {
 		check(t, os.WriteFile(log, whole[:n], 0o600))
 		w.mustFind("problem corrupt-history history/log")
 		if err := Verify(w.state); !errors.Is(err, journal.ErrCorrupt) {

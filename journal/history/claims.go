@@ -1,10 +1,15 @@
 package history
 
-import "slices"
+import (
+	"slices"
+
+	"latchfs/journal/history/internal/arena"
+	"latchfs/journal/history/internal/record"
+)
 
 // find is the number of the content with an id, 0 if the index has none.
-func (x *index) find(id [idSize]byte) uint32 {
-	return x.byID.Find(hashOfID(id), func(c uint32) bool { return x.contents.At(c).id == id })
+func (x *index) find(id record.ID) uint32 {
+	return x.byID.Find(id.Hash(), func(c uint32) bool { return x.contents.At(c).id == id })
 }
 
 // claims are the versions that hold a content.
@@ -43,7 +48,7 @@ func (x *index) claim(c claim, text string) {
 	if text == "" {
 		return
 	}
-	id := idOf(text)
+	id := record.IDOf(text)
 	n := x.find(id)
 	if n == 0 {
 		n = x.contents.Add(content{id: id, claim: c})
@@ -105,7 +110,7 @@ func (x *index) isUnclaimed(c uint32) bool {
 func (x *index) hasRead() {
 	x.reading = nil
 	for c := uint32(1); c <= x.contents.Size(); c++ {
-		if x.contents.At(c).id != ([idSize]byte{}) {
+		if x.contents.At(c).id != (record.ID{}) {
 			x.trim(c)
 		}
 	}
@@ -115,5 +120,5 @@ func (x *index) hasRead() {
 // isEnd reports whether a path is as it was when it went.
 func (x *index) isEnd(e fade) bool {
 	f := x.files.At(e.file)
-	return f.last != 0 && x.last(e.file).seq == offsetOf(e.seq)
+	return f.last != 0 && x.last(e.file).seq == arena.OffsetOf(e.seq)
 }

@@ -3,35 +3,24 @@ package history
 import (
 	"bytes"
 	"cmp"
-	"errors"
-	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// listContents returns the ids of the contents that there are files of.
-func (s *Store) listContents() (map[[idSize]byte]bool, error) {
-	ids := map[[idSize]byte]bool{}
-	return ids, s.eachContentDir(func(_ *os.File, dir string, names []string) {
-		for _, name := range names {
-			if IsContentID(name) && ContentDir(name) == dir {
-				ids[idOf(name)] = true
-			}
-		}
-	})
-}
+	"latchfs/journal/history/internal/contents"
+	"latchfs/journal/history/internal/record"
+	"latchfs/journal/history/internal/shelf"
+)
 
 // findContents learns which contents are kept, and removes what nobody can want.
 func (s *Store) findContents() error {
-	err := s.eachContentDir(func(d *os.File, dir string, names []string) {
+	err := s.files.Each(func(d *os.File, dir string, names []string) {
 		for _, name := range names {
 			id, isNew := strings.CutPrefix(name, NewPrefix)
-			if !IsContentID(id) || ContentDir(id) != dir {
+			if !contents.IsName(dir, id) {
 				continue // not ours
 			}
 			if isNew || !s.foundLocked(id) {
@@ -43,56 +32,10 @@ func (s *Store) findContents() error {
 		return err
 	}
 	s.x.hasRead()
-	var all []uint32
-	for i := s.queue.first; i != 0; i = s.kept.At(i).age.next {
-		all = append(all, i)
-	}
-	slices.SortFunc(all, func(a, b uint32) int {
-		ka, kb := s.kept.At(a), s.kept.At(b)
-		ida, idb := s.x.contents.At(ka.content).id, s.x.contents.At(kb.content).id
-		return cmp.Or(cmp.Compare(ka.since, kb.since), bytes.Compare(ida[:], idb[:]))
+	s.kept.Sort(func(a, b *shelf.Item) int {
+		ida, idb := s.x.contents.At(a.Content).id, s.x.contents.At(b.Content).id
+		return cmp.Or(cmp.Compare(a.Since, b.Since), bytes.Compare(ida[:], idb[:]))
 	})
-	s.queue = queue{}
-	for _, u := range s.users {
-		u.queue = queue{}
-	}
-	for _, i := range all {
-		s.queue.push(&s.kept, i, (*kept).inAge)
-		s.users[s.kept.At(i).user].queue.push(&s.kept, i, (*kept).ofUser)
-	}
-	return nil
-}
-
-// eachContentDir calls do for each directory of contents.
-func (s *Store) eachContentDir(do func(d *os.File, dir string, names []string)) error {
-	if _, err := s.dir.Seek(0, 0); err != nil {
-		return err
-	}
-	dirs, err := s.dir.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		if len(dir) != 2 || !isHex(dir) {
-			continue
-		}
-		fd, err := unix.Openat(int(s.dir.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			continue
-		}
-		if err != nil {
-			return os.NewSyscallError("openat", err)
-		}
-		d := os.NewFile(uintptr(fd), dir)
-		names, err := d.Readdirnames(-1)
-		if err == nil {
-			do(d, dir, names)
-		}
-		d.Close()
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -100,8 +43,8 @@ func (s *Store) eachContentDir(do func(d *os.File, dir string, names []string)) 
 // by a record and has no other name.
 func (s *Store) foundLocked(id string) bool {
 	var st unix.Stat_t
-	c := s.x.find(idOf(id))
-	if c == 0 || s.stat(id, &st) != nil || st.Nlink != 1 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	c := s.x.find(record.IDOf(id))
+	if c == 0 || s.files.Stat(id, &st) != nil || st.Nlink != 1 || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
 	whole := false
@@ -143,40 +86,27 @@ func (s *Store) settle() {
 	s.settling = nil
 }
 
-func (s *Store) stat(id string, st *unix.Stat_t) error {
-	return unix.Fstatat(int(s.dir.Fd()), ContentDir(id)+"/"+id, st, unix.AT_SYMLINK_NOFOLLOW)
-}
-
-// hasACL reports whether a content has an ACL; in doubt it has.
-func (s *Store) hasACL(id string) bool {
-	path := fmt.Sprintf("/proc/self/fd/%d/%s/%s", s.dir.Fd(), ContentDir(id), id)
-	_, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
-	return err != unix.ENODATA && err != unix.EOPNOTSUPP
-}
-
 // enterLocked notes that c is kept.
 func (s *Store) enterLocked(c uint32, st *unix.Stat_t) {
 	e := s.x.contents.At(c)
 	if e.kept != 0 {
 		return
 	}
-	k := kept{
-		content: c, ino: st.Ino, since: time.Unix(st.Ctim.Unix()).UnixNano(), blocks: uint32(min(st.Blocks, math.MaxUint32)),
-		uid: st.Uid, gid: st.Gid, mode: uint16(st.Mode & 0o7777), acl: s.hasACL(textOf(e.id)),
+	it := shelf.Item{
+		Content: c, User: st.Uid, Ino: st.Ino, Since: time.Unix(st.Ctim.Unix()).UnixNano(), Blocks: uint32(min(st.Blocks, math.MaxUint32)),
+		UID: st.Uid, GID: st.Gid, Mode: uint16(st.Mode & 0o7777), ACL: s.files.HasACL(e.id.String()),
+	}
+	if all := s.x.claims(c); len(all) > 0 { // the share of whoever has made its first version
+		it.User = s.x.versions.At(all[0].version).user
 	}
 	if s.x.reading != nil {
-		k.reach = s.x.reading.reach[e.id]
+		it.Reach = s.x.reading.reach[e.id]
 	}
-	i := s.kept.Add(k)
-	e.kept = i
+	e.kept = s.kept.Add(it)
 	s.gen++
-	s.queue.push(&s.kept, i, (*kept).inAge)
-	s.inos.Add(i, s.hashIno)
-	s.bytes += k.weight()
-	s.countLocked(i)
 	for _, o := range s.x.claims(c) {
 		f, v := s.x.files.At(o.file), s.x.versions.At(o.version)
-		if f.oldest != 0 && v.seq.get() < s.x.versions.At(f.oldest).seq.get() {
+		if f.oldest != 0 && v.seq.Number() < s.x.versions.At(f.oldest).seq.Number() {
 			f.oldest = o.version
 		}
 	}
@@ -190,11 +120,11 @@ func (s *Store) Keep(path string, ref Ref, most int) {
 	f := s.x.file(path)
 	if IsContentID(ref.Content) {
 		var st unix.Stat_t
-		c := s.x.find(idOf(ref.Content))
-		if c == 0 && f != 0 && s.stat(ref.Content, &st) == nil {
+		c := s.x.find(record.IDOf(ref.Content))
+		if c == 0 && f != 0 && s.files.Stat(ref.Content, &st) == nil {
 			c = s.recallLocked(f, ref.Content)
 		}
-		if c != 0 && s.stat(ref.Content, &st) == nil {
+		if c != 0 && s.files.Stat(ref.Content, &st) == nil {
 			s.enterLocked(c, &st)
 		}
 	}
@@ -257,20 +187,21 @@ func (s *Store) releaseLocked(c uint32) {
 func (s *Store) boundLocked() {
 	if s.o.MaxAge > 0 {
 		old := s.o.Now().Add(-s.o.MaxAge)
-		for i := s.queue.first; i != 0 && s.kept.At(i).isOlder(old); {
-			k := *s.kept.At(i)
-			if !s.pinnedLocked(k.content) {
-				s.dropLocked(k.content)
+		for it := range s.kept.OldestFirst() {
+			if !it.IsOlder(old) {
+				break
 			}
-			i = k.age.next
+			if !s.staysLocked(it) {
+				s.dropLocked(it.Content)
+			}
 		}
 	}
-	for s.o.MaxBytes > 0 && s.bytes > s.o.MaxBytes {
-		i := s.excessLocked()
-		if i == 0 {
+	for s.o.MaxBytes > 0 && s.kept.Bytes() > s.o.MaxBytes {
+		it := s.kept.OfHeaviest(s.staysLocked)
+		if it == nil {
 			return
 		}
-		s.dropLocked(s.kept.At(i).content)
+		s.dropLocked(it.Content)
 	}
 }
 
@@ -280,28 +211,12 @@ func (s *Store) dropLocked(c uint32) {
 	if e.kept == 0 {
 		return
 	}
-	i := e.kept
-	k := s.kept.At(i)
 	s.gen++
-	s.bytes -= k.weight()
-	s.uncountLocked(i)
-	s.queue.remove(&s.kept, i, (*kept).inAge)
-	s.inos.Remove(i, s.hashIno)
-	s.trash = append(s.trash, garbage{id: e.id, weight: k.weight()})
+	s.trash = append(s.trash, garbage{id: e.id, weight: s.kept.At(e.kept).Weight()})
+	s.kept.Drop(e.kept)
 	e.kept = 0
-	s.kept.Drop(i)
 	s.x.trim(c)
 	s.wake()
-}
-
-func (s *Store) hashIno(i uint32) uint32 { return hashOfIno(s.kept.At(i).ino) }
-
-func hashOfIno(ino uint64) uint32 { return uint32(ino * 0x9e3779b97f4a7c15 >> 32) }
-
-// ofInodeLocked is the content that is an inode, 0 if none is: the last one that was
-// entered.
-func (s *Store) ofInodeLocked(ino uint64) uint32 {
-	return s.inos.Find(hashOfIno(ino), func(i uint32) bool { return s.kept.At(i).ino == ino })
 }
 
 // Takes reports whether content of that size can be kept at all.
@@ -316,12 +231,12 @@ func (s *Store) Free(bytes int64) (freed int64) {
 		freed += max(g.weight, 1)
 	}
 	for freed < bytes {
-		i := s.oldestLocked()
-		if i == 0 {
+		it := s.kept.Oldest(s.staysLocked)
+		if it == nil {
 			break
 		}
-		freed += max(s.kept.At(i).weight(), 1)
-		s.dropLocked(s.kept.At(i).content)
+		freed += max(it.Weight(), 1)
+		s.dropLocked(it.Content)
 	}
 	s.emptyLocked()
 	for _, g := range s.trash {
@@ -345,11 +260,11 @@ func (s *Store) findLocked(id string) uint32 {
 	if !IsContentID(id) {
 		return 0
 	}
-	return s.x.find(idOf(id))
+	return s.x.find(record.IDOf(id))
 }
 
 // keptLocked is what is known of the content with an id, nil if it is not kept.
-func (s *Store) keptLocked(id [idSize]byte) *kept {
+func (s *Store) keptLocked(id record.ID) *shelf.Item {
 	if c := s.x.find(id); c != 0 && s.x.contents.At(c).kept != 0 {
 		return s.kept.At(s.x.contents.At(c).kept)
 	}
@@ -361,11 +276,11 @@ func (s *Store) keptLocked(id [idSize]byte) *kept {
 func (s *Store) OfInode(ino uint64) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	i := s.ofInodeLocked(ino)
+	i := s.kept.OfInode(ino)
 	if i == 0 {
 		return ""
 	}
-	return textOf(s.x.contents.At(s.kept.At(i).content).id)
+	return s.x.contents.At(s.kept.At(i).Content).id.String()
 }
 
 // Renewed tells that another inode is in the place of a content, or none.
@@ -377,21 +292,9 @@ func (s *Store) Renewed(id string) {
 		return
 	}
 	var st unix.Stat_t
-	if s.stat(id, &st) != nil {
+	if s.files.Stat(id, &st) != nil {
 		s.dropLocked(c)
 		return
 	}
-	i := s.x.contents.At(c).kept
-	s.inos.Remove(i, s.hashIno)
-	s.kept.At(i).ino = st.Ino
-	s.inos.Add(i, s.hashIno)
-}
-
-func isHex(s string) bool {
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	s.kept.Renew(s.x.contents.At(c).kept, st.Ino)
 }

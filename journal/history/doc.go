@@ -10,8 +10,8 @@
 //
 //	history/log         the records (internal/record), oldest first: see journal.Log
 //	history/log.new     a log being rewritten; worthless after a crash
-//	history/log.end     where the log ended at a clean stop; goes at the next start
-//	history/XX/ID       the content of that id: the inode that the file was
+//	history/log.end     where the log ended at a clean stop (internal/logend); goes at the next start
+//	history/XX/ID       the content of that id: the inode that the file was (internal/contents)
 //	history/XX/.new-ID  a copy being made; worthless after a crash
 //
 // # Versions and contents
@@ -39,8 +39,9 @@
 // log when somebody asks for it, without a lock: the index says where, and a reader holds
 // a log that is replaced meanwhile open. So a version costs 32 bytes, a path about 120,
 // and a content that is kept about 80; the number of records bounds them all. The names
-// are a tree, in which the rename of a directory changes one node (internal/names); the
-// rest lies in arenas, by number and without pointers (internal/arena), so the garbage
+// are a tree, in which the rename of a directory changes one node (internal/names); what is
+// kept has its order, by age and for each user (internal/shelf). All but the names
+// lies in arenas, by number and without pointers (internal/arena), so the garbage
 // collector does not look at it. No save reads the log.
 //
 // Store.mu guards the index and all else that is in memory. Whoever empties the trash

@@ -1,8 +1,6 @@
 package history
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"slices"
 	"time"
 
@@ -42,9 +40,9 @@ type file struct {
 
 // version is what is known of a version beside what its record says.
 type version struct {
-	record offset // where its record is in the log
-	state  offset // where the one is that tells its state since; 0 if there is none
-	seq    offset // tells the order of all versions
+	record arena.Offset // where its record is in the log
+	state  arena.Offset // where the one is that tells its state since; 0 if there is none
+	seq    arena.Offset // tells the order of all versions
 	flags  uint8
 	number uint32 // the low bits
 	user   uint32 // in whose share it counts
@@ -64,7 +62,7 @@ const (
 // content is what versions of one or several paths hold. The index has those that are
 // kept, and those that may come to be: of a path's last version, and the one before.
 type content struct {
-	id    [idSize]byte
+	id    record.ID
 	claim claim
 	kept  uint32 // number in Store.kept, 0 if it is not kept
 }
@@ -82,9 +80,9 @@ type fade struct {
 // reading is what is known while the log is read: it says which contents there are
 // files of.
 type reading struct {
-	onDisk map[[idSize]byte]bool
-	reach  map[[idSize]byte]offset // where its record is
-	size   map[uint32]int64        // of the versions that have such a content
+	onDisk map[record.ID]bool
+	reach  map[record.ID]arena.Offset // where its record is
+	size   map[uint32]int64           // of the versions that have such a content
 }
 
 func newIndex() *index {
@@ -158,8 +156,8 @@ func (x *index) apply(at int64, r *record.Record) {
 			x.setState(f, at, r)
 		}
 	case record.OpReach:
-		if id := idOf(r.Content); x.reading != nil && x.reading.onDisk[id] {
-			x.reading.reach[id] = offsetOf(at)
+		if id := record.IDOf(r.Content); x.reading != nil && x.reading.onDisk[id] {
+			x.reading.reach[id] = arena.OffsetOf(at)
 		}
 	case record.OpMove:
 		x.names.Move(string(r.Path), r.To.String(), x.merge)
@@ -187,7 +185,7 @@ func (x *index) add(at int64, r *record.Record) claim {
 	}
 	f := x.files.At(i)
 	x.seq++
-	v := version{record: offsetOf(at), seq: offsetOf(x.seq), number: uint32(r.Number), user: userOf(r), before: f.last}
+	v := version{record: arena.OffsetOf(at), seq: arena.OffsetOf(x.seq), number: uint32(r.Number), user: userOf(r), before: f.last}
 	if Event(r.Event).gone() {
 		v.flags = isGone
 		x.fading = append(x.fading, fade{i, x.seq, time.Unix(0, r.Time)})
@@ -209,9 +207,9 @@ func (x *index) add(at int64, r *record.Record) claim {
 func (x *index) setState(i uint32, at int64, r *record.Record) {
 	f := x.files.At(i)
 	v := x.versions.At(f.last)
-	f.state, f.loose, v.state = stateOf(r), r.Loose, offsetOf(at)
+	f.state, f.loose, v.state = stateOf(r), r.Loose, arena.OffsetOf(at)
 	c := claim{f.last, i}
-	if r.Content != "" && (v.content == 0 || x.contents.At(v.content).id != idOf(r.Content)) {
+	if r.Content != "" && (v.content == 0 || x.contents.At(v.content).id != record.IDOf(r.Content)) {
 		x.unclaim(c)
 		x.claim(c, r.Content)
 		v.flags |= renewed
@@ -287,13 +285,13 @@ func (x *index) merge(moved, there uint32) {
 	})
 	for _, n := range slices.Backward(chain) {
 		x.seq++ // numbers rise with it
-		x.versions.At(n).seq = offsetOf(x.seq)
+		x.versions.At(n).seq = arena.OffsetOf(x.seq)
 	}
 	x.versions.At(chain[len(chain)-1]).before = before.last
 	f.number += before.number
 	f.oldest = 0
 	for k := range x.fading {
-		if x.fading[k].file == i && offsetOf(x.fading[k].seq) == end {
+		if x.fading[k].file == i && arena.OffsetOf(x.fading[k].seq) == end {
 			x.fading[k].seq = x.seq
 		}
 	}
@@ -322,20 +320,4 @@ func (x *index) isWorthless(i uint32) bool {
 	return worthless
 }
 
-// idOf is the content id of that text, and textOf the text of one.
-func idOf(text string) (id [idSize]byte) {
-	var digits [2 * idSize]byte
-	_, _ = hex.Decode(id[:], digits[:copy(digits[:], text)]) // record.check has looked at it
-	return id
-}
-
-func textOf(id [idSize]byte) string {
-	var text [2 * idSize]byte
-	hex.Encode(text[:], id[:])
-	return string(text[:])
-}
-
-func (x *index) hashID(c uint32) uint32 { return hashOfID(x.contents.At(c).id) }
-
-// hashOfID takes bytes of the id that are random.
-func hashOfID(id [idSize]byte) uint32 { return binary.LittleEndian.Uint32(id[4:]) }
+func (x *index) hashID(c uint32) uint32 { return x.contents.At(c).id.Hash() }

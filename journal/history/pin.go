@@ -1,6 +1,11 @@
 package history
 
-import "slices"
+import (
+	"slices"
+
+	"latchfs/journal/history/internal/record"
+	"latchfs/journal/history/internal/shelf"
+)
 
 // Pin holds the content of a version: no bound gives it up, neither of bytes, age, number
 // nor records, and no write takes its space, until release is called. It may be that of a
@@ -13,7 +18,7 @@ func (s *Store) Pin(path string, number uint64) (release func(), ok bool) {
 	if f == 0 {
 		return nil, false
 	}
-	var id [idSize]byte
+	var id record.ID
 	s.x.of(f, func(c claim, v *version) bool {
 		if s.x.number(s.x.files.At(f), v) != number {
 			return true
@@ -27,13 +32,13 @@ func (s *Store) Pin(path string, number uint64) (release func(), ok bool) {
 		return nil, false
 	}
 	if s.pins == nil {
-		s.pins = map[[idSize]byte]int{}
+		s.pins = map[record.ID]int{}
 	}
 	s.pins[id]++
 	return func() { s.unpin(id) }, true
 }
 
-func (s *Store) unpin(id [idSize]byte) {
+func (s *Store) unpin(id record.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pins[id]--; s.pins[id] > 0 {
@@ -47,6 +52,9 @@ func (s *Store) unpin(id [idSize]byte) {
 func (s *Store) pinnedLocked(c uint32) bool {
 	return c != 0 && len(s.pins) > 0 && s.pins[s.x.contents.At(c).id] > 0
 }
+
+// staysLocked reports whether what is kept has to stay.
+func (s *Store) staysLocked(it *shelf.Item) bool { return s.pinnedLocked(it.Content) }
 
 // pinsLocked reports whether a version of a path has to stay.
 func (s *Store) pinsLocked(f uint32) (pins bool) {

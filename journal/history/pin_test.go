@@ -156,12 +156,12 @@ func TestPinsOfTheHeaviest(t *testing.T) {
 		by(2, "x", n)
 	}
 	w.wantKept("while another has his pinned,", 1, append(his, "x")...)
-	before := w.s.bytes
+	before := w.s.kept.Bytes()
 	slices.Reverse(releases)
 	for _, release := range releases {
 		release()
 	}
-	if w.s.bytes >= before || w.s.bytes > 30<<10 {
-		t.Errorf("%d bytes are kept, before the end of the pins %d", w.s.bytes, before)
+	if w.s.kept.Bytes() >= before || w.s.kept.Bytes() > 30<<10 {
+		t.Errorf("%d bytes are kept, before the end of the pins %d", w.s.kept.Bytes(), before)
 	}
 }

@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"os"
@@ -81,7 +80,7 @@ func (x *index) inOrder(after, last int64, most int) []place {
 	}
 	x.all(func(f uint32) {
 		x.of(f, func(c claim, v *version) bool {
-			if seq := v.seq.get(); seq > after && seq <= last {
+			if seq := v.seq.Number(); seq > after && seq <= last {
 				if first = append(first, place{c, seq}); len(first) == 2*most {
 					cut()
 				}
@@ -96,7 +95,7 @@ func (x *index) inOrder(after, last int64, most int) []place {
 // holds reports whether the version is still there that p was, if no paths have been
 // merged since.
 func (x *index) holds(p place) bool {
-	return x.versions.At(p.version).seq.get() == p.seq
+	return x.versions.At(p.version).seq.Number() == p.seq
 }
 
 // Of returns the versions of a path, oldest first.
@@ -187,8 +186,8 @@ func (s *Store) Last(path string) (st State, loose, ok bool) {
 func (s *Store) Dangling() []Version {
 	s.mu.RLock()
 	q := s.queryLocked()
-	for i := s.queue.first; i != 0; i = s.kept.At(i).age.next {
-		for _, c := range s.x.claims(s.kept.At(i).content) {
+	for it := range s.kept.OldestFirst() {
+		for _, c := range s.x.claims(it.Content) {
 			if s.x.current(c) {
 				q.addLocked(c)
 			}
@@ -213,7 +212,7 @@ func (s *Store) OpenContent(path string, number uint64) (*os.File, error) {
 	if f := s.x.file(path); f != 0 {
 		s.x.of(f, func(c claim, v *version) bool {
 			if s.x.number(s.x.files.At(f), v) == number && s.x.kept(c) {
-				id = textOf(s.x.contents.At(v.content).id)
+				id = s.x.contents.At(v.content).id.String()
 			}
 			return id == ""
 		})
@@ -222,35 +221,10 @@ func (s *Store) OpenContent(path string, number uint64) (*os.File, error) {
 	if id == "" {
 		return nil, ErrNotKept
 	}
-	fd, err := openContent(int(s.dir.Fd()), ContentDir(id)+"/"+id)
+	f, err := s.files.Content(id)
 	if errors.Is(err, unix.ENOENT) {
 		s.Drop(id)
 		return nil, ErrNotKept
 	}
-	if err != nil {
-		return nil, os.NewSyscallError("openat", err)
-	}
-	return os.NewFile(uintptr(fd), id), nil
-}
-
-// openContent opens a content for reading. It has the mode of the file that it was, which an
-// ordinary user's daemon may write and not read, perhaps: the log has that mode, and nobody else
-// uses the inode.
-func openContent(dir int, name string) (int, error) {
-	const flags = unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, barred := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|flags, 0)
-	if barred != unix.EACCES {
-		return fd, barred
-	}
-	at, err := unix.Openat(dir, name, unix.O_PATH|flags, 0)
-	if err != nil {
-		return -1, barred
-	}
-	defer unix.Close(at)
-	var st unix.Stat_t
-	if unix.Fstat(at, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 ||
-		unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", at), st.Mode&0o7777|0o400) != nil {
-		return -1, barred
-	}
-	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|flags, 0)
+	return f, err
 }

@@ -1,6 +1,9 @@
 package history
 
 import (
+	"fmt"
+
+	"latchfs/journal/history/internal/arena"
 	"latchfs/journal/history/internal/record"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +28,7 @@ func (s *Store) Reached(id string, r Reach) {
 	if c == 0 || s.x.contents.At(c).kept == 0 || !r.Known {
 		return
 	}
-	s.kept.At(s.x.contents.At(c).kept).reach = offsetOf(s.logLocked(reachRecord(id, r)))
+	s.kept.At(s.x.contents.At(c).kept).Reach = arena.OffsetOf(s.logLocked(reachRecord(id, r)))
 }
 
 func reachRecord(id string, r Reach) *record.Record {
@@ -64,7 +67,7 @@ func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, b
 		var st unix.Stat_t
 		if c := s.findLocked(v.Content); c == 0 || s.x.contents.At(c).kept == 0 || !chosen(&v) {
 			continue
-		} else if s.stat(v.Content, &st) == nil {
+		} else if s.files.Stat(v.Content, &st) == nil {
 			bytes += st.Size
 		}
 		versions++
@@ -77,8 +80,8 @@ func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, b
 	}
 	s.emptyTrash()
 	for _, id := range gone {
-		if err := s.erased(id); err != nil {
-			return versions, bytes, err
+		if err := s.files.Erased(id); err != nil {
+			return versions, bytes, fmt.Errorf("history: %w", err)
 		}
 	}
 	return versions, bytes, nil

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/arena"
 	"latchfs/journal/history/internal/record"
 )
 
@@ -34,7 +35,7 @@ type asked struct {
 	kept     bool
 	now      State // of the last one
 	rights   Rights
-	reach    offset
+	reach    arena.Offset
 	unlogged map[int64][]byte // its records, if the log does not have them
 }
 
@@ -58,18 +59,19 @@ func (q *query) addLocked(c claim) {
 		a.now = f.state
 	}
 	if v.content != 0 {
-		a.id = textOf(x.contents.At(v.content).id)
+		a.id = x.contents.At(v.content).id.String()
 	}
 	if a.kept {
 		k := s.kept.At(x.contents.At(v.content).kept)
-		a.rights, a.reach = k.rights(), k.reach
+		a.rights = Rights{UID: k.UID, GID: k.GID, Mode: uint32(k.Mode), ACL: k.ACL}
+		a.reach = k.Reach
 	}
-	for _, at := range []offset{a.record, a.state, a.reach} {
-		if b := s.unlogged[at.get()]; b != nil {
+	for _, at := range []arena.Offset{a.record, a.state, a.reach} {
+		if b := s.unlogged[at.Number()]; b != nil {
 			if a.unlogged == nil {
 				a.unlogged = map[int64][]byte{}
 			}
-			a.unlogged[at.get()] = b
+			a.unlogged[at.Number()] = b
 		}
 	}
 	q.asked = append(q.asked, a)
@@ -130,7 +132,7 @@ func (q *query) recordOf(a *asked) record.Record {
 }
 
 // read reads a record, nil if there is none there, or it cannot be read.
-func (q *query) read(a *asked, at offset) *record.Record {
+func (q *query) read(a *asked, at arena.Offset) *record.Record {
 	b := q.raw(a, at)
 	if b == nil {
 		return nil
@@ -144,14 +146,14 @@ func (q *query) read(a *asked, at offset) *record.Record {
 }
 
 // raw is read, as the log has it. The bytes are good until the next record is read.
-func (q *query) raw(a *asked, at offset) []byte {
-	if at == (offset{}) {
+func (q *query) raw(a *asked, at arena.Offset) []byte {
+	if at == (arena.Offset{}) {
 		return nil
 	}
-	if b := a.unlogged[at.get()]; b != nil {
+	if b := a.unlogged[at.Number()]; b != nil {
 		return b
 	}
-	b, err := q.r.Record(at.get())
+	b, err := q.r.Record(at.Number())
 	if err != nil {
 		q.failed(a, err)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"latchfs/journal"
+	"latchfs/journal/history/internal/arena"
 	"latchfs/journal/history/internal/record"
 )
 
@@ -58,9 +59,9 @@ type copying struct {
 	q  *query
 	// was is the index as it was then, with the records that were in memory alone.
 	was *Store
-	at  []offset // where the record of each version is in the new log
+	at  []arena.Offset // where the record of each version is in the new log
 	// reach is the same of the records that say who could reach what is kept.
-	reach []offset
+	reach []arena.Offset
 }
 
 func (s *Store) copyLocked(rw *journal.Rewrite) *copying {
@@ -68,10 +69,10 @@ func (s *Store) copyLocked(rw *journal.Rewrite) *copying {
 		names: s.x.names.Snapshot(),
 		files: s.x.files.Clone(), versions: s.x.versions.Clone(), contents: s.x.contents.Clone(), records: s.x.records,
 	}
-	was := &Store{o: s.o, log: s.log, x: x, kept: s.kept.Clone(), unlogged: maps.Clone(s.unlogged)}
+	was := &Store{o: s.o, log: s.log, x: x, kept: s.kept.Snapshot(), unlogged: maps.Clone(s.unlogged)}
 	return &copying{
 		rw: rw, q: was.queryLocked(), was: was,
-		at: make([]offset, x.versions.Size()+1), reach: make([]offset, was.kept.Size()+1),
+		at: make([]arena.Offset, x.versions.Size()+1), reach: make([]arena.Offset, was.kept.Size()+1),
 	}
 }
 
@@ -83,7 +84,7 @@ func (c *copying) run() error {
 		c.q.addLocked(p.claim)
 		a := &c.q.asked[0]
 		b, loose := c.record(a), x.files.At(p.file).loose && a.current
-		c.at[p.version] = offsetOf(c.rw.Next())
+		c.at[p.version] = arena.OffsetOf(c.rw.Next())
 		if err := c.rw.Add(b); err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (c *copying) run() error {
 
 // record is the record of a version that says by itself all that is known of it.
 func (c *copying) record(a *asked) []byte {
-	if a.state == (offset{}) && a.flags&renewed == 0 {
+	if a.state == (arena.Offset{}) && a.flags&renewed == 0 {
 		if b := c.q.raw(a, a.record); b != nil {
 			var r record.Record
 			if record.Parse(b, &r) && string(r.Path) == a.path && r.Number == a.number {
@@ -115,7 +116,7 @@ func (c *copying) record(a *asked) []byte {
 		r.Content = a.id
 	}
 	if !Event(r.Event).gone() && !IsContentID(r.Content) {
-		r.Content = textOf(randomID())
+		r.Content = record.RandomID().String()
 	}
 	return r.Encode()
 }
@@ -126,33 +127,33 @@ func (c *copying) tellReach(a *asked) error {
 		return nil
 	}
 	k := c.was.x.contents.At(a.content).kept
-	if k == 0 || c.reach[k] != (offset{}) || c.was.kept.At(k).reach == (offset{}) {
+	if k == 0 || c.reach[k] != (arena.Offset{}) || c.was.kept.At(k).Reach == (arena.Offset{}) {
 		return nil
 	}
-	at := c.was.kept.At(k).reach
-	told := c.was.unlogged[at.get()] // whichever version it is that comes first
+	at := c.was.kept.At(k).Reach
+	told := c.was.unlogged[at.Number()] // whichever version it is that comes first
 	if told == nil {
 		told = c.q.raw(a, at)
 	}
 	if told == nil {
 		return nil
 	}
-	c.reach[k] = offsetOf(c.rw.Next())
+	c.reach[k] = arena.OffsetOf(c.rw.Next())
 	return c.rw.Add(told)
 }
 
 // relocateLocked tells the index where the records are now.
 func (c *copying) relocateLocked(s *Store) {
-	later := func(o offset) offset {
-		if at := o.get(); at != 0 && at < inMemory {
-			return offsetOf(c.rw.Moved(at))
+	later := func(o arena.Offset) arena.Offset {
+		if at := o.Number(); at != 0 && at < inMemory {
+			return arena.OffsetOf(c.rw.Moved(at))
 		}
 		return o
 	}
 	x, was := s.x, c.was.x
 	for i := uint32(1); i <= x.versions.Size(); i++ {
 		v := x.versions.At(i)
-		if v.seq == (offset{}) {
+		if v.seq == (arena.Offset{}) {
 			continue
 		}
 		if i > was.versions.Size() || was.versions.At(i).record != v.record {
@@ -161,7 +162,7 @@ func (c *copying) relocateLocked(s *Store) {
 		}
 		v.record = c.at[i]
 		if was.versions.At(i).state == v.state {
-			v.state = offset{}
+			v.state = arena.Offset{}
 			v.flags &^= renewed
 		} else {
 			v.state = later(v.state)
@@ -169,10 +170,10 @@ func (c *copying) relocateLocked(s *Store) {
 	}
 	for i := uint32(1); i <= s.kept.Size(); i++ {
 		k := s.kept.At(i)
-		if i <= c.was.kept.Size() && c.was.kept.At(i).reach == k.reach {
-			k.reach = c.reach[i]
+		if i <= c.was.kept.Size() && c.was.kept.At(i).Reach == k.Reach {
+			k.Reach = c.reach[i]
 		} else {
-			k.reach = later(k.reach)
+			k.Reach = later(k.Reach)
 		}
 	}
 	maps.DeleteFunc(s.unlogged, func(at int64, _ []byte) bool { return c.was.unlogged[at] != nil })

@@ -2,7 +2,6 @@ package history
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +11,10 @@ import (
 
 	"latchfs/journal"
 	"latchfs/journal/history/internal/arena"
+	"latchfs/journal/history/internal/contents"
+	"latchfs/journal/history/internal/logend"
 	"latchfs/journal/history/internal/record"
+	"latchfs/journal/history/internal/shelf"
 	"latchfs/journal/statedir"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +22,6 @@ import (
 
 const (
 	logName           = "log"
-	logHeader         = 16 // bytes of a log without records, which is on disk before it gets its name
 	defaultMaxRecords = 100_000
 	minRewrite        = 4 << 20 // bytes of log that are never worth a rewrite
 	perRecord         = 1 << 10 // bytes of log for a record above which it is
@@ -61,10 +62,11 @@ func (o *Options) setDefaults() {
 // Store is the history of one data root. All methods may be called concurrently,
 // except that what happens to one path is told in its order.
 type Store struct {
-	o   Options
-	dir *os.File // the history's directory
-	log *journal.Log
-	put func(record []byte) (at int64, err error) // of log; tests let it fail
+	o     Options
+	dir   *os.File     // the history's directory
+	files contents.Dir // the contents in it
+	log   *journal.Log
+	put   func(record []byte) (at int64, err error) // of log; tests let it fail
 
 	done    chan struct{}
 	kick    chan struct{} // wakes the housekeeper
@@ -74,14 +76,10 @@ type Store struct {
 
 	mu    sync.RWMutex // guards what follows
 	x     *index
-	kept  arena.Arena[kept]
-	queue queue       // of all that is kept, oldest first
-	inos  arena.Table // finds what is kept by its inode
+	kept  shelf.Shelf // by index.contents.kept
 	gen   uint64
-	bytes int64 // weight of what is kept
-	users map[uint32]*share
-	trash []garbage            // dropped, for the housekeeper to remove
-	pins  map[[idSize]byte]int // contents that have to stay, and for how many
+	trash []garbage         // dropped, for the housekeeper to remove
+	pins  map[record.ID]int // contents that have to stay, and for how many
 	ids   uint32
 	// unlogged has the records that the log has no room for, until it is rewritten.
 	unlogged map[int64][]byte
@@ -104,15 +102,16 @@ func Open(state *os.File, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
 	}
+	dir := os.NewFile(uintptr(fd), Dir)
 	s := &Store{
-		o: o, dir: os.NewFile(uintptr(fd), Dir), x: newIndex(), ids: rand.Uint32(),
+		o: o, dir: dir, files: contents.Dir{File: dir}, x: newIndex(), ids: rand.Uint32(),
 		done: make(chan struct{}), kick: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	if err = s.startReading(); err == nil {
 		err = s.missesLog()
 	}
 	if err == nil {
-		s.log, err = journal.OpenLogAt(s.dir, logName, s.leastLog(), o.Logf, s.replay)
+		s.log, err = journal.OpenLogAt(s.dir, logName, logend.Least(s.dir, logName), o.Logf, s.replay)
 	}
 	if err == nil {
 		err = s.findContents()
@@ -122,7 +121,7 @@ func Open(state *os.File, o Options) (*Store, error) {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	s.put = s.log.Put
-	s.removeEnd()
+	logend.Remove(s.dir)
 	s.settle()
 	go s.housekeep()
 	return s, nil
@@ -130,8 +129,8 @@ func Open(state *os.File, o Options) (*Store, error) {
 
 // startReading prepares the index to read the log.
 func (s *Store) startReading() error {
-	onDisk, err := s.listContents()
-	s.x.reading = &reading{onDisk: onDisk, reach: map[[idSize]byte]offset{}, size: map[uint32]int64{}}
+	onDisk, err := s.files.List()
+	s.x.reading = &reading{onDisk: onDisk, reach: map[record.ID]arena.Offset{}, size: map[uint32]int64{}}
 	return err
 }
 
@@ -151,7 +150,7 @@ func (s *Store) Close() error {
 	s.tidy()
 	err := s.log.Close()
 	if err == nil {
-		s.writeEnd()
+		logend.Write(s.dir, logName, s.log.Size())
 	}
 	return errors.Join(err, s.dir.Close())
 }
@@ -193,7 +192,7 @@ func (s *Store) matchesLocked(i uint32, path string, st State) bool {
 func (s *Store) refLocked(i uint32) Ref {
 	ref := Ref{Number: s.x.files.At(i).number}
 	if c := s.x.last(i).content; c != 0 {
-		ref.Content = textOf(s.x.contents.At(c).id)
+		ref.Content = s.x.contents.At(c).id.String()
 	}
 	return ref
 }
@@ -203,7 +202,7 @@ func (s *Store) refLocked(i uint32) Ref {
 func (s *Store) stateLocked(i uint32, r *record.Record) *record.Record {
 	r.Op = record.OpState
 	if v := s.x.last(i); r.Content == "" && v.flags&renewed != 0 && v.content != 0 {
-		r.Content = textOf(s.x.contents.At(v.content).id)
+		r.Content = s.x.contents.At(v.content).id.String()
 	}
 	return r
 }
@@ -256,15 +255,9 @@ func (s *Store) addLocked(v Version) Ref {
 func (s *Store) nextIDLocked() string {
 	const perDir = 256
 	s.ids++
-	id := randomID()
+	id := record.RandomID()
 	id[0] = byte(s.ids / perDir)
-	return textOf(id)
-}
-
-func randomID() (id [idSize]byte) {
-	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
-	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
-	return id
+	return id.String()
 }
 
 // Changed tells that the file which path holds was changed by us without a new
@@ -328,11 +321,11 @@ func (s *Store) logLocked(r *record.Record) (at int64) {
 	s.buf = b
 	at, err := s.put(b)
 	for isNoRoom(err) {
-		i := s.oldestLocked()
-		if i == 0 {
+		it := s.kept.Oldest(s.staysLocked)
+		if it == nil {
 			break
 		}
-		s.dropLocked(s.kept.At(i).content)
+		s.dropLocked(it.Content)
 		s.emptyLocked()
 		at, err = s.put(b)
 	}

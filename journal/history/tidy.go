@@ -161,7 +161,7 @@ func (s *Store) victimsLocked() []victim {
 			})
 		}
 		x.of(f, func(c claim, v *version) bool {
-			all = append(all, victim{place{c, v.seq.get()}, x.value(c, v, dead)})
+			all = append(all, victim{place{c, v.seq.Number()}, x.value(c, v, dead)})
 			return true
 		})
 	})

@@ -1,13 +1,17 @@
 package history
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"latchfs/journal/history/internal/record"
 )
+
+// garbage is the file of a content that was dropped.
+type garbage struct {
+	id     record.ID
+	weight int64
+	stuck  bool // it could not be removed, and that was told
+}
 
 // emptyTrash removes the files of what was dropped. When it returns they are gone,
 // unless that failed: a full btrfs has no space for it. Then the next one tries again.
@@ -45,10 +49,10 @@ func (s *Store) emptyLocked() {
 
 // removeFile reports whether the file of a content needs no further removing.
 func (s *Store) removeFile(g *garbage) bool {
-	id := textOf(g.id)
+	id := g.id.String()
 	s.o.Removing(id)
-	err := unix.Unlinkat(int(s.dir.Fd()), ContentDir(id)+"/"+id, 0)
-	if err == nil || errors.Is(err, unix.ENOENT) {
+	err := s.files.Remove(id)
+	if err == nil {
 		return true
 	}
 	if !g.stuck {
@@ -56,18 +60,4 @@ func (s *Store) removeFile(g *garbage) bool {
 		g.stuck = true
 	}
 	return false
-}
-
-// erased makes sure that the file of a content is gone for good.
-func (s *Store) erased(id string) error {
-	var st unix.Stat_t
-	if err := s.stat(id, &st); err == nil {
-		return fmt.Errorf("history: the content %s cannot be removed", id)
-	}
-	dir, err := unix.Openat(int(s.dir.Fd()), ContentDir(id), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
-	}
-	defer unix.Close(dir)
-	return os.NewSyscallError("fsync", unix.Fsync(dir))
 }
