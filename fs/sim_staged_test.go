@@ -293,13 +293,6 @@ func (s simState) commit(n simState, o simOp) bool {
 		}
 	}
 	moved := s.marked(o.txn, ">")
-	for k, name := range s {
-		if to := moved[name]; k[0] == '#' && to == gone {
-			n[k] = "-" + name
-		} else if k[0] == '#' && to != "" {
-			n[k] = to
-		}
-	}
 	staged := s.stagedIn(o.txn)
 	for name, v := range staged {
 		if was := s[name]; v == gone && was != "" {
@@ -307,6 +300,17 @@ func (s simState) commit(n simState, o simOp) bool {
 			n.take(name, "-")
 		} else if v != gone {
 			n[name] = v
+		}
+	}
+	for k, name := range s {
+		switch to := moved[name]; {
+		case k[0] != '#' || to == "":
+		case to != gone:
+			n[k] = to
+		case strings.HasPrefix(s[name], "=") && n.hasName(s[name]): // written on under its further name
+			n[k] = s[name]
+		default:
+			n[k] = "-" + name
 		}
 	}
 	for k := range s {

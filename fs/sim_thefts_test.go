@@ -64,7 +64,7 @@ func (p *simProc) rob(path string) (n int) {
 // isRobbed reports whether the lock was stolen with which the file is written.
 func (f *simFile) isRobbed() bool {
 	h := f.k.d.fs.handles.handleOf(f.fh)
-	return h != nil && h.sess != nil && errors.Is(h.sess.heldLock().Err(), lockmgr.ErrStolen)
+	return h != nil && h.kind == shadowHandle && errors.Is(h.sess.heldLock().Err(), lockmgr.ErrStolen)
 }
 
 // refusedAs is the answer to a close as the model knows it: that of a victim is a refusal.
