@@ -9,7 +9,7 @@ import (
 // warmHolders is a program that has saved often, so that the daemon has files of /proc
 // open for it. It then leaves the file "f" open in a way that its own close does not end,
 // says so, waits, and ends it. Each way is a function that leaves the file to somebody, and
-// returns what ends that.
+// returns what ends that. Its argument is how many threads it has that do nothing.
 const warmHolders = `
 import ctypes, mmap, os, socket, subprocess, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
@@ -72,6 +72,14 @@ def fork_by_thread():
     os.close(fd)
     return lambda: (ends[0](), done.set(), t.join())
 
+def fork_by_thread_that_ends():
+    fd, ends = save("f", b"one "), []
+    t = threading.Thread(target=lambda: ends.append(child(lambda: os.write(fd, b"two"))))
+    t.start()
+    t.join()
+    os.close(fd)
+    return ends[0]
+
 def grandchild():
     fd = save("f", b"one ")
     r, w = os.pipe()
@@ -132,7 +140,8 @@ def mapping():
         m.close()
     return end
 
-ways = [dup, dup_high, in_another_place, fork, fork_by_thread, grandchild, spawn, passed_to_older_child, mapping]
+for _ in range(int(sys.argv[1])): threading.Thread(target=threading.Event().wait, daemon=True).start()
+ways = [dup, dup_high, in_another_place, fork, fork_by_thread, fork_by_thread_that_ends, grandchild, spawn, passed_to_older_child, mapping]
 if os.uname().machine == "x86_64": ways.append(shared_table)
 for way in ways:
     for i in range(5): os.close(save("other", b"x"))
@@ -147,18 +156,20 @@ print("all", flush=True)
 `
 
 // A program of which much is known by heart: who else holds what it closes is seen all the
-// same.
+// same, also where its other threads are not asked for their children.
 func TestHoldersBesideAWarmProgram(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		p := m.LaunchPython(t, warmHolders)
-		for _, way := range strings.Fields("dup dup_high in_another_place fork fork_by_thread grandchild spawn passed_to_older_child mapping") {
-			awaitWay(t, m, p, way)
+		for _, threads := range []string{"0", "8"} {
+			p := m.LaunchPython(t, warmHolders, threads)
+			for _, way := range strings.Fields("dup dup_high in_another_place fork fork_by_thread fork_by_thread_that_ends grandchild spawn passed_to_older_child mapping") {
+				awaitWay(t, m, p, way)
+			}
+			if runtime.GOARCH == "amd64" {
+				awaitWay(t, m, p, "shared_table")
+			}
+			p.AwaitLine("all")
+			p.OK()
 		}
-		if runtime.GOARCH == "amd64" {
-			awaitWay(t, m, p, "shared_table")
-		}
-		p.AwaitLine("all")
-		p.OK()
 	})
 }
 

@@ -89,14 +89,22 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 		case "thread": // [blocked SIGNAL]
 			answer, err = startThread(args[1:])
 		case "fork": // a child of our own that lives as long as we do
-			cmd := exec.Command("/bin/cat")
-			_, err = cmd.StdinPipe()
-			if err == nil {
-				err = cmd.Start()
+			answer, err = fork()
+		case "fork-leader": // the leader's child
+			done := make(chan struct{})
+			leader <- func() {
+				answer, err = fork()
+				close(done)
 			}
-			if err == nil {
-				answer = strconv.Itoa(cmd.Process.Pid)
-			}
+			<-done
+		case "fork-brief": // that of a thread which ends
+			done := make(chan struct{})
+			go func() {
+				runtime.LockOSThread()
+				answer, err = fork()
+				close(done)
+			}()
+			<-done
 		case "spin": // a thread of our own that never rests
 			go func() {
 				for n := 0; ; n++ {
@@ -121,6 +129,17 @@ func serve(in io.Reader, out io.Writer, leader chan<- func()) {
 		}
 		fmt.Fprintln(out, answer)
 	}
+}
+
+func fork() (pid string, err error) {
+	cmd := exec.Command("/bin/cat")
+	if _, err := cmd.StdinPipe(); err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	return strconv.Itoa(cmd.Process.Pid), nil
 }
 
 // startPoll has a thread ask an epoll(7) instance for an event that there is.

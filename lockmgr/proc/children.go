@@ -27,42 +27,78 @@ func (r *Reader) Descendants(pid int32) []int32 {
 // it is asked until it says the same twice.
 func (r *Reader) children(pid int32) []int32 {
 	const patience = 4
-	last, single := r.childrenOnce(pid)
-	if single && len(last) == 0 {
+	last := r.childrenOnce(pid)
+	if last.ofFirst && len(last.list) == 0 {
 		return nil // a list that leaves a child out has another one
 	}
 	for range patience {
-		again, _ := r.childrenOnce(pid)
-		if bytes.Equal(again, last) {
+		again := r.childrenOnce(pid)
+		if bytes.Equal(again.list, last.list) {
+			if !last.elsewhere && !again.elsewhere && last.told == again.told {
+				r.forks.NoneElsewhere(pid, last.told)
+			}
 			break
 		}
 		last = again
 	}
-	return procfs.ParsePIDs(last)
+	return procfs.ParsePIDs(last.list)
+}
+
+// childList is what one look has shown of the children of a process.
+type childList struct {
+	list      []byte
+	ofFirst   bool   // only the first thread was looked at: it has all of them
+	elsewhere bool   // another thread has some
+	told      uint64 // see Table.Elsewhere; 0 where that was not asked
 }
 
 // childrenOnce reads task/*/children: each thread has its own children, and leaves them to
-// another one when it ends. single: there was one thread before the look.
-func (r *Reader) childrenOnce(pid int32) (list []byte, single bool) {
+// another one when it ends. Where no other one can have any it is the first thread's list.
+func (r *Reader) childrenOnce(pid int32) (c childList) {
 	if list, ok := r.keptChildrenOf(pid); ok {
-		return list, true
+		return childList{list: list, ofFirst: true}
 	}
 	if r.isSingle(pid) {
 		list, _ := r.root.ReadAll(procfs.TaskPath(pid, pid, "children"))
-		return list, true
+		return childList{list: list, ofFirst: true}
+	}
+	if c.told = r.forks.Elsewhere(pid); c.told == 0 {
+		if list, ok := r.childrenOfFirst(pid); ok {
+			return childList{list: list, ofFirst: true}
+		}
 	}
 	tids, err := r.root.Threads(pid)
 	if err != nil {
-		return nil, false
+		return childList{}
 	}
-	var all []byte
 	for _, tid := range tids {
 		list, err := r.root.ReadAll(procfs.TaskPath(pid, tid, "children"))
-		if err == nil {
-			all = append(all, list...)
+		c.list = append(c.list, list...)
+		if tid != pid && (len(list) > 0 || procfs.IgnoreGone(err) != nil) {
+			c.elsewhere = true
 		}
 	}
-	return all, false
+	return c
+}
+
+// childrenOfFirst is the list of the first thread; not ok if that is ending, and may have
+// left its children to another one.
+func (r *Reader) childrenOfFirst(pid int32) (list []byte, ok bool) {
+	read, err := r.withKept(pid, keptChildren, func(b []byte) error {
+		list = append(list, b...)
+		return nil
+	})
+	if !read || err != nil {
+		list, err = r.root.ReadAll(procfs.TaskPath(pid, pid, "children"))
+	}
+	if err != nil {
+		return nil, false
+	}
+	_ = r.withPIDFile(pid, keptStatm, "statm", func(b []byte) error {
+		ok = procfs.HasMemory(b)
+		return nil
+	})
+	return list, ok
 }
 
 // isSingle reports whether a process has its first thread only, without a look at each:

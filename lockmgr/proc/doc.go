@@ -30,6 +30,10 @@
 // it tells nothing. The lineage of such a process is kept as long as all of its ancestors
 // live, which their pidfds tell in one system call, and its parent is the same.
 //
+// Each thread has a list of children of its own. That of the first thread is the only one to be
+// read as long as no other one can have any, which the kernel tells (FollowForks) where a look
+// at all has shown none, or the process is younger than that.
+//
 // The environment that a process was started with changes at execve(2) only, and answers
 // about it are kept until then. The process keeps its pid and start time over execve: the
 // kernel tells of it (FollowForks), or else the count of page faults stays the same only

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/lockmgr"
+	"latchfs/lockmgr/proc/internal/procfs"
 )
 
 func TestLineage(t *testing.T) {
@@ -156,6 +157,62 @@ func TestDescendants(t *testing.T) {
 		t.Errorf("found by scanning: %v, want %v", got, want)
 	}
 	unix.Kill(int(two), unix.SIGKILL)
+}
+
+// Where the kernel tells of forks, only the first thread of a process is looked at as long as
+// no other one can have children. What is found is the same.
+func TestChildrenOfThreads(t *testing.T) {
+	for name, reader := range map[string]func(testing.TB) *Reader{"told": following, "not told": newReader} {
+		t.Run(name, func(t *testing.T) {
+			c := startChild(t)
+			r := reader(t)
+			var started []int32
+			check := func(what string, ofFirst bool) {
+				t.Helper()
+				for range 2 {
+					if got := r.Descendants(c.pid()); !slices.Equal(sorted(got), sorted(started)) {
+						t.Errorf("%s: children %v, want %v", what, got, started)
+					}
+				}
+				if got, want := r.childrenOnce(c.pid()).ofFirst, ofFirst && r.forks != nil; got != want {
+					t.Errorf("%s: only the first thread is looked at: %t, want %t", what, got, want)
+				}
+			}
+			check("older than the reader", true)
+			started = append(started, int32(c.number("fork-leader")))
+			check("by the first thread", true)
+			brief := int32(c.number("fork-brief"))
+			started = append(started, brief)
+			eventually(t, "the end of the thread", func() bool {
+				list, err := r.root.ReadAll(procfs.TaskPath(c.pid(), c.pid(), "children"))
+				return err == nil && slices.Contains(procfs.ParsePIDs(list), brief)
+			})
+			check("by a thread that has ended", true)
+			keepIt(t, r, c.pid())
+			check("kept", true)
+			started = append(started, int32(c.number("fork")))
+			check("by another thread", false)
+			c.do("exit-leader")
+			awaitState(t, r, c.pid(), 'Z')
+			check("when the first thread has ended", false)
+			if list, ok := r.childrenOfFirst(c.pid()); ok {
+				t.Errorf("of a first thread that has ended %s is believed", list)
+			}
+		})
+	}
+}
+
+// What the kernel has told from the beginning needs no look at each thread.
+func TestNewProcessHasNoChildren(t *testing.T) {
+	r := following(t)
+	c := startChild(t)
+	if l := r.childrenOnce(c.pid()); !l.ofFirst || len(l.list) > 0 {
+		t.Errorf("of a process that has started none: %+v", l)
+	}
+	below := int32(c.number("fork"))
+	if l := r.childrenOnce(c.pid()); l.ofFirst || !l.elsewhere || !slices.Equal(procfs.ParsePIDs(l.list), []int32{below}) {
+		t.Errorf("of a process that has started %d: %+v", below, l)
+	}
 }
 
 func sorted(pids []int32) []int32 {

@@ -1,6 +1,7 @@
 // Package forks remembers which process has started which, also when those between the two
 // have ended: /proc then names the process that adopts orphans as the parent. It also
-// numbers the programs that processes run.
+// numbers the programs that processes run, and knows whose children are all its first
+// thread's, so that nobody has to ask each thread for its own.
 //
 // The kernel tells of each fork, execve and end over its process events connector
 // (NETLINK_CONNECTOR, CN_IDX_PROC), before the new process or program runs: whoever asks

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ type Table struct {
 	mu     sync.Mutex
 	born   map[int32]*forked // mu guards it and what is below
 	ended  int               // of born, at least so many have ended
-	images uint64            // the number of the latest program
+	latest uint64            // the number that was given out last
 	buf    [256]byte
 	lost   bool      // events, so that born may be wrong
 	reread time.Time // when /proc was read last
@@ -35,8 +36,10 @@ type forked struct {
 	parent *forked
 	image  uint64 // the number of the program that it runs
 	source uint64 // that of the process in which the program was begun: forks of it have the same
-	ended  bool   // its first thread has ended, and most likely the process
-	gone   bool   // nothing has its pid, or another process has
+	// elsewhere is 0 if no thread but the first has children, and changes when one has started some.
+	elsewhere uint64
+	ended     bool // its first thread has ended, and most likely the process
+	gone      bool // nothing has its pid, or another process has
 }
 
 const (
@@ -162,9 +165,9 @@ func (t *Table) drain() {
 		what, data, ok := event(t.buf[:n], from)
 		switch {
 		case ok && what == eventFork && data[2] == data[3]:
-			t.begun(int32(data[3]), int32(data[1]))
+			t.begun(int32(data[3]), int32(data[1]), int32(data[0]))
 		case ok && what == eventExec:
-			t.of(int32(data[1])).begin(t.newImage())
+			t.of(int32(data[1])).begin(t.newNumber())
 		case ok && what == eventExit && data[0] == data[1]:
 			t.over(int32(data[1]))
 		}
@@ -185,33 +188,36 @@ func (t *Table) tidy() {
 	}
 }
 
-// begun notes a fork.
-func (t *Table) begun(pid, parent int32) {
+// begun notes a fork by a thread of the parent.
+func (t *Table) begun(pid, parent, thread int32) {
 	t.forget(pid)
 	p := t.of(parent)
-	b := &forked{pid: pid, parent: p, image: t.newImage()}
+	b := &forked{pid: pid, parent: p, image: t.newNumber()}
 	if p != nil {
 		b.source = p.source
+		if thread != parent {
+			p.elsewhere = t.newNumber()
+		}
 	}
 	t.born[pid] = b
 }
 
-// of is what is known of a process that exists.
+// of is what is known of a process that exists. What it has started before is not known.
 func (t *Table) of(pid int32) *forked {
 	b := t.born[pid]
 	if b == nil && pid > 0 {
-		b = &forked{pid: pid}
-		b.begin(t.newImage())
+		b = &forked{pid: pid, elsewhere: t.newNumber()}
+		b.begin(t.newNumber())
 		t.born[pid] = b
 	}
 	return b
 }
 
-// newImage numbers a program. The kernel tells of execve(2) before the new program runs,
-// so that the number is another one when it sends its first request.
-func (t *Table) newImage() uint64 {
-	t.images++
-	return t.images
+// newNumber numbers a program, or what a thread has started. The kernel tells of both before
+// what is new runs, so that the number is another one when it sends its first request.
+func (t *Table) newNumber() uint64 {
+	t.latest++
+	return t.latest
 }
 
 // Image is the number of the program that a process runs: another process has another
@@ -231,6 +237,41 @@ func (t *Table) Image(pid int32) uint64 {
 		return b.image
 	}
 	return 0
+}
+
+// notKnown is the number of what the table does not know.
+const notKnown = math.MaxUint64
+
+// Elsewhere is 0 if all children of a process are its first thread's, as long as that has
+// not ended. A child is that of the thread which has started it, and when this ends that of the
+// first. Any other number says that nobody knows; it is for NoneElsewhere.
+func (t *Table) Elsewhere(pid int32) uint64 {
+	if t == nil {
+		return notKnown
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return notKnown
+	}
+	t.drain()
+	if b := t.born[pid]; b != nil && !b.ended {
+		return b.elsewhere
+	}
+	return notKnown
+}
+
+// NoneElsewhere notes that a look at the threads of a process has shown no children but those
+// of the first. told is what Elsewhere has answered before the look.
+func (t *Table) NoneElsewhere(pid int32, told uint64) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := t.born[pid]; b != nil && b.elsewhere == told {
+		b.elsewhere = 0
+	}
 }
 
 // begin notes that the process has begun to run a program.

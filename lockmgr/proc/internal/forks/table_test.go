@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -20,11 +21,7 @@ import (
 // another process and tells its pid.
 const childEnv = "LATCHFS_FORKS_CHILD"
 
-func init() {
-	if os.Getenv(childEnv) != "" {
-		runtime.LockOSThread() // so that the first thread is main's
-	}
-}
+func init() { runtime.LockOSThread() } // so that the first thread is main's
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
@@ -148,7 +145,7 @@ func TestImage(t *testing.T) {
 		}
 	}
 	for what, happens := range map[string]func(){
-		"a fork":          func() { table.begun(pid, 1) },
+		"a fork":          func() { table.begun(pid, 1, 1) },
 		"what was reread": table.readProc,
 	} {
 		last := table.Image(pid)
@@ -345,5 +342,63 @@ func TestRunsAsParent(t *testing.T) {
 	table.Close()
 	if table.RunsAsParent(pid) || (*Table)(nil).RunsAsParent(pid) {
 		t.Error("something is known after Close, or without a table")
+	}
+}
+
+// A process whose other threads have started nothing since a look has shown that they have no
+// children is known to have none there, until its first thread ends or events are lost.
+func TestElsewhere(t *testing.T) {
+	const parent, child = math.MaxInt32 - 1, math.MaxInt32 // no process has these
+	table := following(t)
+	happens := func(f func()) {
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		f()
+	}
+	known := func(what string, pid int32, want bool) (told uint64) {
+		t.Helper()
+		if told = table.Elsewhere(pid); (told == 0) != want {
+			t.Errorf("%s: told %d", what, told)
+		}
+		return told
+	}
+	known("never heard of", parent, false)
+	happens(func() { table.begun(child, parent, parent) })
+	known("has started nothing", child, true)
+	first := known("what it did before is not known", parent, false)
+	happens(func() { table.begun(child, parent, parent+1) })
+	second := known("another thread has started a process", parent, false)
+	table.NoneElsewhere(parent, first)
+	known("a look from before that", parent, false)
+	table.NoneElsewhere(parent, second)
+	known("a look after that", parent, true)
+	happens(func() { table.begun(child, parent, parent) })
+	known("the first thread has started a process", parent, true)
+	happens(func() { table.over(parent) })
+	table.NoneElsewhere(parent, known("the first thread has ended", parent, false))
+	known("still ended", parent, false)
+	happens(func() { table.lost, table.reread = true, time.Now(); table.tidy() })
+	known("events were lost", child, false)
+	happens(func() { table.lost = false; table.begun(child, parent, parent) })
+	known("and are told again", child, true)
+	table.Close()
+	known("closed", child, false)
+	if told := (*Table)(nil).Elsewhere(child); told == 0 {
+		t.Error("known without a table")
+	}
+	(*Table)(nil).NoneElsewhere(child, 1)
+}
+
+// The kernel tells which thread has started a process. That of a test is not the first.
+func TestStartedByAThread(t *testing.T) {
+	table := following(t)
+	us := int32(os.Getpid())
+	table.NoneElsewhere(us, table.Elsewhere(us))
+	if told := table.Elsewhere(us); told != 0 {
+		t.Errorf("the look is forgotten: told %d", told)
+	}
+	start(t, exec.Command("/bin/cat"))
+	if table.Elsewhere(us) == 0 {
+		t.Error("what a thread has started is not seen")
 	}
 }

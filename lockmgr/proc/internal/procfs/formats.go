@@ -83,6 +83,10 @@ func InExec(b []byte) bool {
 	return len(fields) == 7 && string(fields[0]) != "0" && string(fields[3]) == "0"
 }
 
+// HasMemory reports by a statm file whether a thread has memory: what is ending has given that
+// up before its children become another thread's.
+func HasMemory(b []byte) bool { return len(b) > 0 && b[0] != '0' }
+
 // ParseSchedstat reads the first of "cpu delay slices", the time on a processor
 // in nanoseconds (Documentation/scheduler/sched-stats.rst).
 func ParseSchedstat(b []byte) time.Duration {
