@@ -213,6 +213,16 @@ func TestNewProcessHasNoChildren(t *testing.T) {
 	if l := r.childrenOnce(c.pid()); l.ofFirst || !l.elsewhere || !slices.Equal(procfs.ParsePIDs(l.list), []int32{below}) {
 		t.Errorf("of a process that has started %d: %+v", below, l)
 	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.tell("exec", "/usr/bin/env", childEnv+"=1", program) // by another thread than the first
+	eventually(t, "execve", func() bool { return r.forks.Elsewhere(c.pid()) == 0 })
+	c.number("thread")
+	if l := r.childrenOnce(c.pid()); !l.ofFirst || !slices.Equal(procfs.ParsePIDs(l.list), []int32{below}) {
+		t.Errorf("after execve: %+v, want %d", l, below)
+	}
 }
 
 func sorted(pids []int32) []int32 {

@@ -167,7 +167,7 @@ func (t *Table) drain() {
 		case ok && what == eventFork && data[2] == data[3]:
 			t.begun(int32(data[3]), int32(data[1]), int32(data[0]))
 		case ok && what == eventExec:
-			t.of(int32(data[1])).begin(t.newNumber())
+			t.execed(int32(data[1]))
 		case ok && what == eventExit && data[0] == data[1]:
 			t.over(int32(data[1]))
 		}
@@ -211,6 +211,18 @@ func (t *Table) of(pid int32) *forked {
 		t.born[pid] = b
 	}
 	return b
+}
+
+// execed notes that a process has called execve(2): it has one thread now, the first, whichever
+// thread has called.
+func (t *Table) execed(pid int32) {
+	b := t.of(pid)
+	b.begin(t.newNumber())
+	b.elsewhere = 0
+	if b.ended {
+		b.ended = false
+		t.ended--
+	}
 }
 
 // newNumber numbers a program, or what a thread has started. The kernel tells of both before

@@ -377,6 +377,13 @@ func TestElsewhere(t *testing.T) {
 	happens(func() { table.over(parent) })
 	table.NoneElsewhere(parent, known("the first thread has ended", parent, false))
 	known("still ended", parent, false)
+	happens(func() { table.begun(child, parent, parent+1); table.execed(parent) })
+	known("another program runs, in the first thread", parent, true)
+	table.mu.Lock()
+	if table.ended != 0 && table.born[parent].ended {
+		t.Error("who has called execve has ended")
+	}
+	table.mu.Unlock()
 	happens(func() { table.lost, table.reread = true, time.Now(); table.tidy() })
 	known("events were lost", child, false)
 	happens(func() { table.lost = false; table.begun(child, parent, parent) })
