@@ -69,6 +69,7 @@ type simOptions struct {
 	seed   uint64
 	script simScript
 	trace  bool     // show each request
+	atOnce bool     // often all go on who can
 	disk   *simDisk // where the data lie, if the power fails
 	// turns, if there are any, say who goes on, in place of the seed: "ann until OPEN"
 	// lets ann go on until it is about to do what has that text, "ann to the end" as long
@@ -247,6 +248,12 @@ func (w *simWorld) step(ready []*simParked) {
 		return
 	}
 	ready = w.awake(ready)
+	if w.opts.atOnce && w.picks.IntN(3) > 0 {
+		for _, x := range ready {
+			w.resume(x)
+		}
+		return
+	}
 	next := ready[w.picks.IntN(len(ready))]
 	if w.picks.IntN(100) < w.stick {
 		if i := slices.IndexFunc(ready, func(x *simParked) bool { return who(x.what) == w.last }); i >= 0 {
