@@ -15,7 +15,7 @@ import (
 // its writer, who keeps the file to itself until the close.
 func (cm *commits) autoLive(s *session, why string) unix.Errno {
 	s.mu.Lock()
-	stays := s.state.Is(sessionstate.Live) || s.inPlace || s.writing.Merges() || cm.judging.judges(s) || s.txn.Load() != nil
+	stays := s.state.Is(sessionstate.Live) || s.inPlace || s.writing.Merges() || s.txn.Load() != nil || cm.judging.judges(s)
 	s.mu.Unlock()
 	if stays {
 		return 0

@@ -54,7 +54,7 @@ func (en *endings) appear(s *session, why string) {
 	grows := s.grows
 	s.mu.Unlock()
 	path := s.path()
-	if grows && en.rules.settings(path).Mode == policy.Atomic && !en.judging.judges(s) && !en.life.isStopping() {
+	if grows && en.rules.settings(path).Mode == policy.Atomic && !en.life.isStopping() {
 		if e := en.commits.autoLive(s, why); e != 0 {
 			en.disk.log.Warnf("%q cannot appear before it is closed: %v", path, e)
 		}

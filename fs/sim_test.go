@@ -14,12 +14,12 @@ import (
 )
 
 var (
-	simSeed  = flag.Uint64("seed", 0, "run this simulation alone, and show what happens")
-	simTrace = flag.Bool("trace", false, "show each request of the simulation, too")
-	simSeeds = flag.Int("seeds", 0, "how many simulations to run")
-	simRush  = flag.Bool("atonce", false, "with -seeds: let all go on at once who can, for the race detector; no seed repeats that")
-	simText  = flag.String("programs", "", "with -seed: what the programs do, \"ann: cat a; rm a | bob: mv a b\"")
-	simHarm  simHazards // with -programs
+	simSeed   = flag.Uint64("seed", 0, "run this simulation alone, and show what happens")
+	simTrace  = flag.Bool("trace", false, "show each request of the simulation, too")
+	simSeeds  = flag.Int("seeds", 0, "how many simulations to run")
+	simAtOnce = flag.Bool("atonce", false, "with -seeds: let all go on at once who can, for the race detector; no seed repeats that")
+	simText   = flag.String("programs", "", "with -seed: what the programs do, \"ann: cat a; rm a | bob: mv a b\"")
+	simHarm   simHazards // with -programs
 )
 
 func init() {
@@ -82,7 +82,7 @@ func runSeeds(t *testing.T, n int, of func(seed uint64) simOptions) {
 	steps, began := 0, time.Now()
 	for seed := first; seed < first+uint64(n) && broken < maxBroken; seed++ {
 		o := of(seed)
-		o.atOnce = *simRush
+		o.atOnce = *simAtOnce
 		w := simulate(t, dir, o)
 		steps += w.steps
 		for k, v := range w.model.done {

@@ -120,7 +120,7 @@ func (c *checker) unknown(name string) {
 }
 
 func (c *checker) contentsIn(dir string) error {
-	d, err := c.s.files.Open(dir)
+	d, err := c.s.files().Open(dir)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		c.unknown(dir)
 		return nil

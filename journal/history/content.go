@@ -17,7 +17,7 @@ import (
 
 // findContents learns which contents are kept, and removes what nobody can want.
 func (s *Store) findContents() error {
-	err := s.files.Each(func(d *os.File, dir string, names []string) {
+	err := s.files().Each(func(d *os.File, dir string, names []string) {
 		for _, name := range names {
 			id, isNew := strings.CutPrefix(name, NewPrefix)
 			if !contents.IsName(dir, id) {
@@ -44,7 +44,7 @@ func (s *Store) findContents() error {
 func (s *Store) foundLocked(id string) bool {
 	var st unix.Stat_t
 	c := s.x.find(record.IDOf(id))
-	if c == 0 || s.files.Stat(id, &st) != nil || st.Nlink != 1 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if c == 0 || s.files().Stat(id, &st) != nil || st.Nlink != 1 || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
 	whole := false
@@ -94,7 +94,7 @@ func (s *Store) enterLocked(c uint32, st *unix.Stat_t) {
 	}
 	it := shelf.Item{
 		Content: c, User: st.Uid, Ino: st.Ino, Since: time.Unix(st.Ctim.Unix()).UnixNano(), Blocks: uint32(min(st.Blocks, math.MaxUint32)),
-		UID: st.Uid, GID: st.Gid, Mode: uint16(st.Mode & 0o7777), ACL: s.files.HasACL(e.id.String()),
+		UID: st.Uid, GID: st.Gid, Mode: uint16(st.Mode & 0o7777), ACL: s.files().HasACL(e.id.String()),
 	}
 	if all := s.x.claims(c); len(all) > 0 { // the share of whoever has made its first version
 		it.User = s.x.versions.At(all[0].version).user
@@ -121,10 +121,10 @@ func (s *Store) Keep(path string, ref Ref, most int) {
 	if IsContentID(ref.Content) {
 		var st unix.Stat_t
 		c := s.x.find(record.IDOf(ref.Content))
-		if c == 0 && f != 0 && s.files.Stat(ref.Content, &st) == nil {
+		if c == 0 && f != 0 && s.files().Stat(ref.Content, &st) == nil {
 			c = s.recallLocked(f, ref.Content)
 		}
-		if c != 0 && s.files.Stat(ref.Content, &st) == nil {
+		if c != 0 && s.files().Stat(ref.Content, &st) == nil {
 			s.enterLocked(c, &st)
 		}
 	}
@@ -292,7 +292,7 @@ func (s *Store) Renewed(id string) {
 		return
 	}
 	var st unix.Stat_t
-	if s.files.Stat(id, &st) != nil {
+	if s.files().Stat(id, &st) != nil {
 		s.dropLocked(c)
 		return
 	}

@@ -41,7 +41,7 @@
 // and a content that is kept about 80; the number of records bounds them all. The names
 // are a tree, in which the rename of a directory changes one node (internal/names); what is
 // kept has its order, by age and for each user (internal/shelf). All but the names
-// lies in arenas, by number and without pointers (internal/arena), so the garbage
+// is in arenas, by number and without pointers (internal/arena), so the garbage
 // collector does not look at it. No save reads the log.
 //
 // Store.mu guards the index and all else that is in memory. Whoever empties the trash

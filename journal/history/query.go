@@ -221,7 +221,7 @@ func (s *Store) OpenContent(path string, number uint64) (*os.File, error) {
 	if id == "" {
 		return nil, ErrNotKept
 	}
-	f, err := s.files.Content(id)
+	f, err := s.files().Content(id)
 	if errors.Is(err, unix.ENOENT) {
 		s.Drop(id)
 		return nil, ErrNotKept

@@ -67,7 +67,7 @@ func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, b
 		var st unix.Stat_t
 		if c := s.findLocked(v.Content); c == 0 || s.x.contents.At(c).kept == 0 || !chosen(&v) {
 			continue
-		} else if s.files.Stat(v.Content, &st) == nil {
+		} else if s.files().Stat(v.Content, &st) == nil {
 			bytes += st.Size
 		}
 		versions++
@@ -80,7 +80,7 @@ func (s *Store) Forget(path string, chosen func(*Version) bool) (versions int, b
 	}
 	s.emptyTrash()
 	for _, id := range gone {
-		if err := s.files.Erased(id); err != nil {
+		if err := s.files().Erased(id); err != nil {
 			return versions, bytes, fmt.Errorf("history: %w", err)
 		}
 	}

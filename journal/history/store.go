@@ -62,11 +62,10 @@ func (o *Options) setDefaults() {
 // Store is the history of one data root. All methods may be called concurrently,
 // except that what happens to one path is told in its order.
 type Store struct {
-	o     Options
-	dir   *os.File     // the history's directory
-	files contents.Dir // the contents in it
-	log   *journal.Log
-	put   func(record []byte) (at int64, err error) // of log; tests let it fail
+	o   Options
+	dir *os.File // the history's directory
+	log *journal.Log
+	put func(record []byte) (at int64, err error) // of log; tests let it fail
 
 	done    chan struct{}
 	kick    chan struct{} // wakes the housekeeper
@@ -102,9 +101,8 @@ func Open(state *os.File, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", os.NewSyscallError("openat", err))
 	}
-	dir := os.NewFile(uintptr(fd), Dir)
 	s := &Store{
-		o: o, dir: dir, files: contents.Dir{File: dir}, x: newIndex(), ids: rand.Uint32(),
+		o: o, dir: os.NewFile(uintptr(fd), Dir), x: newIndex(), ids: rand.Uint32(),
 		done: make(chan struct{}), kick: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	if err = s.startReading(); err == nil {
@@ -127,9 +125,12 @@ func Open(state *os.File, o Options) (*Store, error) {
 	return s, nil
 }
 
+// files are the contents in the history's directory.
+func (s *Store) files() contents.Dir { return contents.Dir{File: s.dir} }
+
 // startReading prepares the index to read the log.
 func (s *Store) startReading() error {
-	onDisk, err := s.files.List()
+	onDisk, err := s.files().List()
 	s.x.reading = &reading{onDisk: onDisk, reach: map[record.ID]arena.Offset{}, size: map[uint32]int64{}}
 	return err
 }

@@ -51,7 +51,7 @@ func (s *Store) emptyLocked() {
 func (s *Store) removeFile(g *garbage) bool {
 	id := g.id.String()
 	s.o.Removing(id)
-	err := s.files.Remove(id)
+	err := s.files().Remove(id)
 	if err == nil {
 		return true
 	}

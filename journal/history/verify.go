@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/journal"
-	"latchfs/journal/history/internal/contents"
 	"latchfs/journal/history/internal/logend"
 	"latchfs/journal/statedir"
 )
@@ -65,7 +64,4 @@ func Verify(state *os.File) error {
 }
 
 // bare is a store with no more than an empty index.
-func bare(fd int) *Store {
-	dir := os.NewFile(uintptr(fd), Dir)
-	return &Store{dir: dir, files: contents.Dir{File: dir}, x: newIndex()}
-}
+func bare(fd int) *Store { return &Store{dir: os.NewFile(uintptr(fd), Dir), x: newIndex()} }

@@ -84,15 +84,12 @@ func (r *Reader) childrenOnce(pid int32) (c childList) {
 // childrenOfFirst is the list of the first thread; not ok if that is ending, and may have
 // left its children to another one.
 func (r *Reader) childrenOfFirst(pid int32) (list []byte, ok bool) {
-	read, err := r.withKept(pid, keptChildren, func(b []byte) error {
-		list = append(list, b...)
-		return nil
-	})
-	if !read || err != nil {
-		list, err = r.root.ReadAll(procfs.TaskPath(pid, pid, "children"))
-	}
-	if err != nil {
-		return nil, false
+	list, kept := r.keptList(pid)
+	if !kept {
+		var err error
+		if list, err = r.root.ReadAll(procfs.TaskPath(pid, pid, "children")); err != nil {
+			return nil, false
+		}
 	}
 	_ = r.withPIDFile(pid, keptStatm, "statm", func(b []byte) error {
 		ok = procfs.HasMemory(b)

@@ -234,6 +234,11 @@ func (r *Reader) keptChildrenOf(pid int32) (list []byte, ok bool) {
 	if unix.Fstat(k.files[keptTask], &st) != nil || st.Nlink != 3 {
 		return nil, false
 	}
+	return r.keptList(pid)
+}
+
+// keptList is the list of the children of a process's first thread, if that is kept.
+func (r *Reader) keptList(pid int32) (list []byte, ok bool) {
 	ok, err := r.withKept(pid, keptChildren, func(b []byte) error {
 		list = append(list, b...)
 		return nil

@@ -34,8 +34,8 @@ func isHex(s string) bool {
 	return true
 }
 
-// IsName reports whether a name in a directory of contents is that of a content with its id, or
-// of one that was being made.
+// IsName reports whether a file with that name can be a content in a directory of contents: the
+// name is an id, and contents with such ids lie there.
 func IsName(dir, id string) bool { return record.IsContentID(id) && DirOf(id) == dir }
 
 func (d Dir) fd() int { return int(d.Fd()) }

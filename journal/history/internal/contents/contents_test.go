@@ -42,7 +42,7 @@ func idIn(dir string) string { return dir + digits[2:] }
 // What is no content, or lies in the directory of others, is none.
 func TestList(t *testing.T) {
 	a, b := idIn("00"), idIn("fe")
-	d, path := dirWith(t, "00/"+a, "fe/"+b, "fe/"+NewPrefix+b, "00/"+b, "fe/"+strings.ToUpper(b), "log", "zz/"+idIn("zz"), "0/"+a)
+	d, path := dirWith(t, "00/"+a, "fe/"+b, "fe/"+NewPrefix+b, "00/"+b, "fe/"+strings.ToUpper(b), "log", "zz/"+idIn("zz"), "0/"+a, "00/"+idIn("01"))
 	ok(t, os.WriteFile(filepath.Join(path, "ab"), nil, 0o600))
 	ok(t, os.Symlink("00", filepath.Join(path, "cd")))
 	for range 2 { // it can be read again
