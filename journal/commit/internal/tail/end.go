@@ -76,15 +76,16 @@ func (t *Tail) Close() {
 	t.restLocked(wait)
 }
 
-// expire ends the tail if nobody has come back to it.
-func (t *Tail) expire() {
+// expire ends the tail if nobody has come back to it since it came to rest for the time that
+// number says.
+func (t *Tail) expire(number uint64) {
 	s := t.s
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.mu.Lock()
-	idle := t.users == 0 && !s.closed
+	idle := t.users == 0 && t.rests == number && !s.closed
 	s.mu.Unlock()
 	if !idle || t.fd < 0 {
 		return
@@ -93,7 +94,7 @@ func (t *Tail) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case t.users > 0 || s.closed:
+	case t.users > 0 || t.rests != number || s.closed:
 	case err != nil:
 		t.againLocked()
 	default:

@@ -39,8 +39,8 @@ func (s *Set) SetMaxIdle(n int) {
 // restLocked lets a tail end after a while. Set.mu is held.
 func (t *Tail) restLocked(wait time.Duration) {
 	i := &t.s.idle
-	t.linger = time.AfterFunc(wait, t.expire)
 	t.rests++
+	t.endAfterLocked(wait)
 	i.n++
 	i.queue = append(i.queue, rest{t, t.rests})
 	for i.max > 0 && i.n-i.hurried > i.max {
@@ -56,6 +56,12 @@ func (t *Tail) restLocked(wait time.Duration) {
 	}
 }
 
+// endAfterLocked ends the tail after a while, if this rest lasts so long. Set.mu is held.
+func (t *Tail) endAfterLocked(wait time.Duration) {
+	number := t.rests
+	t.linger = time.AfterFunc(wait, func() { t.expire(number) })
+}
+
 // hurryLocked takes the tail out of those of whom the oldest is told to end. Set.mu is held.
 func (t *Tail) hurryLocked() {
 	if !t.hurried {
@@ -67,7 +73,7 @@ func (t *Tail) hurryLocked() {
 // againLocked lets a tail that could not end try again after a while. Set.mu is held.
 func (t *Tail) againLocked() {
 	t.hurryLocked()
-	t.linger = time.AfterFunc(t.s.Linger, t.expire)
+	t.endAfterLocked(t.s.Linger)
 }
 
 // wakeLocked ends the rest of a tail: it is used again, or has ended. Set.mu is held.
