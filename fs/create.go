@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/iomode"
@@ -59,6 +61,7 @@ func (op *opens) createLock(c *caller, in *CreateRequest, dir *inode, name strin
 	at := [2]dkey{p.key()}
 	excl := in.Flags&unix.O_EXCL != 0
 	if excl && op.isCreating(dir, name) {
+		op.noteTold(c, dir, name)
 		return nil, unix.EEXIST
 	}
 	wait := set.Wait
@@ -69,15 +72,36 @@ func (op *opens) createLock(c *caller, in *CreateRequest, dir *inode, name strin
 	d.label = labelOf(c, opCreate, d.path)
 	d.keep = wait != 0
 	o := beginOptions{settings: set, killSuid: in.KillSuid}.access(in.Flags)
-	return op.parking.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
+	l, e := op.parking.admit(c, opOpen, d, at, []*inode{dir}, func(w *walk) unix.Errno {
 		return op.leadCreate(c, w, p, excl, records, o)
 	})
+	if e == unix.EAGAIN {
+		op.noteTold(c, dir, name)
+	}
+	return l, e
 }
 
 // isCreating reports whether an uncommitted new file has the name.
 func (op *opens) isCreating(dir *inode, name string) bool {
 	s := op.nodes.sessionAt(dir, name)
 	return s != nil && s.isNew.Load()
+}
+
+// maxTold bounds how many processes are remembered that were told of one uncommitted file.
+const maxTold = 16
+
+// noteTold notes that the caller is told of the uncommitted new file that has the name, which
+// to others is free; see leadTold.
+func (op *opens) noteTold(c *caller, dir *inode, name string) {
+	s := op.nodes.sessionAt(dir, name)
+	if s == nil || c.Foreign() {
+		return
+	}
+	op.nodes.mu.Lock()
+	defer op.nodes.mu.Unlock()
+	if len(s.told) < maxTold && !slices.Contains(s.told, c.Owner()) {
+		s.told = append(s.told, c.Owner())
+	}
 }
 
 // leadCreate runs when a parked create has its lock. Where the file has come to

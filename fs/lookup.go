@@ -1,8 +1,11 @@
 package fs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/syscalls"
 	"latchfs/journal/commit"
 )
 
@@ -100,11 +103,37 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 	}
 	if s != nil {
 		op.endings.endIfUnmapped(s)
+		if k := op.leadTold(c, s); k != nil {
+			return k, true, 0
+		}
 	}
 	if staged != nil && staged.hides(c) {
 		return nil, true, unix.ENOENT
 	}
 	return nil, s != nil || staged != nil, 0
+}
+
+// leadTold finds the shadow of a new file for a process that could not create the file because
+// it is there, and goes on with the name: GNU tar removes it before it tries again, and touch(1)
+// sets its times. To such a call the file has to be there, too: it waits for the session then.
+// Only the first of several processes may remove the file, for the others would find it gone,
+// or keep the first from making its own.
+func (op *opens) leadTold(c *caller, s *session) *kernelNode {
+	op.nodes.mu.Lock()
+	at := slices.Index(s.told, c.Owner())
+	op.nodes.mu.Unlock()
+	if at < 0 || !s.isNew.Load() {
+		return nil
+	}
+	if call, known := c.Syscall(); !known || !(syscalls.SetsTimes(call) || at == 0 && syscalls.Removes(call)) {
+		return nil
+	}
+	op.nodes.mu.Lock()
+	defer op.nodes.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	return op.kernel.lookedUpLocked(s.inode)
 }
 
 // otherName leads to a session on another name of the same inode: the caller

@@ -112,12 +112,13 @@ type sessionAuthor struct {
 
 // sessionPlace is where a session is. nodes.mu guards it.
 type sessionPlace struct {
-	parent  *inode   // the directory of dentry; pinned
-	dentry  *dentry  // its name, with a reference; of one that is over, the last
-	walkers int      // callers on their way to the shadow
-	besides []inoKey // numbers of other nodes at which it is open: see sessions.attachBeside
-	over    bool     // no longer the session of its name
-	removed bool     // its own family has removed the file
+	parent  *inode          // the directory of dentry; pinned
+	dentry  *dentry         // its name, with a reference; of one that is over, the last
+	walkers int             // callers on their way to the shadow
+	besides []inoKey        // numbers of other nodes at which it is open: see sessions.attachBeside
+	over    bool            // no longer the session of its name
+	told    []lockmgr.Owner // processes that could not create the file because of it
+	removed bool            // its own family has removed the file
 }
 
 // sessionClose is how far a session is from its last close. session.mu guards it, but for

@@ -50,6 +50,80 @@ func TestExclusiveCreateWaits(t *testing.T) {
 	})
 }
 
+// A program that cannot create a file because another one is creating it, and then goes on with
+// the name, waits for the creator: GNU tar removes the file and tries again, touch(1) sets its
+// times. To programs that do not know of the file there is none.
+func TestToldOfAnUncommittedFile(t *testing.T) {
+	alongside(t)
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		const create = unix.O_WRONLY | unix.O_CREAT
+		unlink := wire.Request{Op: "unlink", Path: m.Path("new")}
+		touch := wire.Request{Op: "utimens", Path: m.Path("new"), Off: 1e18, Len: 1e18}
+		for _, tries := range []struct {
+			flags int
+			want  syscall.Errno
+			then  wire.Request
+		}{{create | unix.O_EXCL, syscall.EEXIST, unlink}, {create | unix.O_NONBLOCK, syscall.EAGAIN, touch}} {
+			for _, killed := range []bool{false, true} {
+				creator, told, stranger := m.Client(t), m.Client(t), m.Client(t)
+				fd := creator.Open("new", create)
+				creator.Write(fd, "first")
+				if _, err := told.TryOpen("new", tries.flags); err != tries.want {
+					t.Fatalf("open beside a creator: %v, want %v", err, tries.want)
+				}
+				if _, err := told.Stat("new"); err != syscall.ENOENT {
+					t.Errorf("stat of the unfinished file: %v, want ENOENT", err)
+				}
+				if _, err := stranger.Do(tries.then); err != syscall.ENOENT {
+					t.Errorf("%s by a program that does not know of the file: %v, want ENOENT", tries.then.Op, err)
+				}
+				next := told.Go(tries.then)
+				next.MustBlock(t)
+				if killed {
+					creator.Kill()
+					if _, err := next.Result(); err != syscall.ENOENT {
+						t.Errorf("%s of what has never come to be: %v, want ENOENT", tries.then.Op, err)
+					}
+					continue
+				}
+				creator.MustClose(fd)
+				next.OK()
+				st, err := told.Stat("new")
+				if tries.then.Op == "unlink" && err != syscall.ENOENT {
+					t.Errorf("the file is there after its removal: %v", err)
+				} else if tries.then.Op == "utimens" && (err != nil || st.MtimeNs != 1e18 || m.ReadFile("new") != "first") {
+					t.Errorf("after the touch: %v, mtime %d, %q", err, st.MtimeNs, m.ReadFile("new"))
+				}
+				stranger.Do(unlink)
+			}
+		}
+	})
+}
+
+// Of several programs that were told of a file that another one is creating only the first may
+// remove it: the next one would find it gone, or remove what the first has made.
+func TestFirstToldMayRemove(t *testing.T) {
+	needsLatchfs(t)
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		creator, first, second := m.Client(t), m.Client(t), m.Client(t)
+		fd := creator.Open("new", unix.O_WRONLY|unix.O_CREAT)
+		for _, c := range []*Client{first, second} {
+			if _, err := c.TryOpen("new", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL); err != syscall.EEXIST {
+				t.Fatalf("O_EXCL beside a creator: %v, want EEXIST", err)
+			}
+		}
+		unlink := wire.Request{Op: "unlink", Path: m.Path("new")}
+		removal := first.Go(unlink)
+		removal.MustBlock(t)
+		if _, err := second.Do(unlink); err != syscall.ENOENT {
+			t.Errorf("the second removal: %v, want ENOENT", err)
+		}
+		creator.MustClose(fd)
+		removal.OK()
+	})
+}
+
 // Who waits for a file that is renamed away does not become a second writer of
 // it under its new name.
 func TestWaiterOfARenamedFile(t *testing.T) {

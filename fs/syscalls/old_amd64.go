@@ -12,3 +12,9 @@ var oldOpens = map[int]int{unix.SYS_OPEN: 1, unix.SYS_CREAT: -1}
 
 // oldChowns are those by which they change a file's owner.
 var oldChowns = []int{unix.SYS_CHOWN, unix.SYS_LCHOWN}
+
+// oldUnlinks are those by which they remove the names of files.
+var oldUnlinks = []int{unix.SYS_UNLINK}
+
+// oldUtimes are those by which they set the times of files.
+var oldUtimes = []int{unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT}

@@ -20,4 +20,10 @@ func TestOldCalls(t *testing.T) {
 	if !Chowns(call(unix.SYS_CHOWN)) || !Chowns(call(unix.SYS_LCHOWN)) {
 		t.Error("chown and lchown change an owner")
 	}
+	if !Removes(call(unix.SYS_UNLINK)) || Removes(call(unix.SYS_RMDIR)) {
+		t.Error("unlink removes the name of a file, rmdir does not")
+	}
+	if !SetsTimes(call(unix.SYS_UTIME)) || !SetsTimes(call(unix.SYS_UTIMES)) || !SetsTimes(call(unix.SYS_FUTIMESAT)) {
+		t.Error("utime, utimes and futimesat set the times of a file")
+	}
 }

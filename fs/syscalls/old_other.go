@@ -11,3 +11,9 @@ var oldOpens map[int]int
 
 // oldChowns are those by which they change a file's owner.
 var oldChowns []int
+
+// oldUnlinks are those by which they remove the names of files.
+var oldUnlinks []int
+
+// oldUtimes are those by which they set the times of files.
+var oldUtimes []int

@@ -36,6 +36,22 @@ func Creates(call proc.Call) bool {
 	return call.Args[at]&unix.O_CREAT != 0
 }
 
+// Removes reports whether a call removes the name of a file.
+func Removes(call proc.Call) bool {
+	if call.Nr == unix.SYS_UNLINKAT {
+		return call.Args[2]&unix.AT_REMOVEDIR == 0
+	}
+	return slices.Contains(oldUnlinks, call.Nr)
+}
+
+// SetsTimes reports whether a call sets the times of the file at a path.
+func SetsTimes(call proc.Call) bool {
+	if call.Nr == unix.SYS_UTIMENSAT {
+		return call.Args[1] != 0
+	}
+	return slices.Contains(oldUtimes, call.Nr)
+}
+
 // IsRepeated reports whether the kernel repeats a call after ESTALE. It does for operations
 // on paths, not for those on descriptors, nor for the bind of a socket.
 func IsRepeated(call proc.Call) bool {

@@ -24,6 +24,8 @@ func TestCalls(t *testing.T) {
 		writes
 		chowns
 		atPlace
+		removes
+		times
 	)
 	calls := map[string]struct {
 		of   proc.Call
@@ -45,6 +47,10 @@ func TestCalls(t *testing.T) {
 		"fsetxattr":           {call(unix.SYS_FSETXATTR), creates},
 		"fremovexattr":        {call(unix.SYS_FREMOVEXATTR), creates},
 		"setxattr":            {call(unix.SYS_SETXATTR), creates | repeated},
+		"unlinkat":            {call(unix.SYS_UNLINKAT, 3, 1), creates | repeated | removes},
+		"unlinkat, directory": {call(unix.SYS_UNLINKAT, 3, 1, unix.AT_REMOVEDIR), creates | repeated},
+		"utimensat":           {call(unix.SYS_UTIMENSAT, 3, 1), creates | repeated | times},
+		"futimens":            {call(unix.SYS_UTIMENSAT, 3, 0), creates | repeated},
 		"bind":                {call(unix.SYS_BIND), creates},
 		"read":                {call(unix.SYS_READ), creates | repeated},
 		"write":               {call(unix.SYS_WRITE), creates | repeated | writes},
@@ -59,7 +65,7 @@ func TestCalls(t *testing.T) {
 	}
 	for name, c := range calls {
 		for bit, p := range map[int]func(proc.Call) bool{
-			stats: StatsByName, creates: Creates, repeated: IsRepeated, writes: Writes, chowns: Chowns, atPlace: WritesAtPlace,
+			stats: StatsByName, creates: Creates, repeated: IsRepeated, writes: Writes, chowns: Chowns, atPlace: WritesAtPlace, removes: Removes, times: SetsTimes,
 		} {
 			if got := p(c.of); got != (c.want&bit != 0) {
 				t.Errorf("%s, %#b: %v", name, bit, got)
