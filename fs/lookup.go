@@ -119,10 +119,13 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 // Only the first of several processes may remove the file, for the others would find it gone,
 // or keep the first from making its own.
 func (op *opens) leadTold(c *caller, s *session) *kernelNode {
+	if !s.isNew.Load() {
+		return nil
+	}
 	op.nodes.mu.Lock()
 	at := slices.Index(s.told, c.Owner())
 	op.nodes.mu.Unlock()
-	if at < 0 || !s.isNew.Load() {
+	if at < 0 {
 		return nil
 	}
 	if call, known := c.Syscall(); !known || !(syscalls.SetsTimes(call) || at == 0 && syscalls.Removes(call)) {
