@@ -36,9 +36,8 @@ GOLANGCI_LINT := .tools/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK   := .tools/govulncheck-$(GOVULNCHECK_VERSION)
 
 INTEGRATION := ./integration
-UNIT         = $$($(GO) list ./... | grep -v '/integration$$')
-# The packages whose tests take the longest begin first, so that a processor does not wait for them at the end.
-LONGEST     := ./journal/commit ./fs
+# The two packages whose tests take the longest come first, or a processor waits for them at the end.
+UNIT         = $$($(GO) list ./journal/commit ./fs ./... | grep -v '/integration$$')
 # The packages whose tests start goroutines: one processor makes a difference to them.
 CONCURRENT  := ./cmd/latchfs ./fs ./fs/account ./fs/asuser ./journal/history ./journal/validate ./lockmgr/...
 
@@ -47,7 +46,7 @@ CONCURRENT  := ./cmd/latchfs ./fs ./fs/account ./fs/asuser ./journal/history ./j
 RACE = $$(command -v "$${CC:-cc}" >/dev/null && echo -race)
 # A test binary waits at its end for reports of races that are still being written: a second by
 # default, which adds up with a hundred packages.
-export GORACE := atexit_sleep_ms=100
+export GORACE ?= atexit_sleep_ms=100
 
 FUZZTIME   ?= 10s
 HICCUPS    ?= 100ms
@@ -135,7 +134,7 @@ setup: # install what the tests need (as root), or say what is missing
 .PHONY: test
 test: setup build ## set up, then run the unit tests and the shorter integration tests, with the race detector
 	@echo "the unit tests, package by package; building them takes a while"
-	$(GO) test $(RACE) -timeout 30m $(LONGEST) $(UNIT)
+	$(GO) test $(RACE) -timeout 30m $(UNIT)
 	$(GO) test -run TestAgainstModel ./lockmgr
 	cd $(INTEGRATION)
 	$(GO) test -count=1 -timeout 30m -short

@@ -93,13 +93,10 @@ const maxTold = 16
 // noteTold notes that the caller is told of the uncommitted new file that has the name, which
 // to others is free; see leadTold.
 func (op *opens) noteTold(c *caller, dir *inode, name string) {
-	s := op.nodes.sessionAt(dir, name)
-	if s == nil || c.Foreign() {
-		return
-	}
 	op.nodes.mu.Lock()
 	defer op.nodes.mu.Unlock()
-	if len(s.told) < maxTold && !slices.Contains(s.told, c.Owner()) {
+	s := op.nodes.nameLocked(dir, name).sess
+	if s != nil && !c.Foreign() && len(s.told) < maxTold && !slices.Contains(s.told, c.Owner()) {
 		s.told = append(s.told, c.Owner())
 	}
 }

@@ -141,6 +141,14 @@ func (kn *kernel) lookedUpLocked(n *inode) *kernelNode {
 	return k
 }
 
+// ledLocked is lookedUpLocked of the shadow of a session; nil if that is over. nodes.mu is held.
+func (kn *kernel) ledLocked(s *session) *kernelNode {
+	if s.over {
+		return nil
+	}
+	return kn.lookedUpLocked(s.inode)
+}
+
 // lookedUp is lookedUpLocked.
 func (kn *kernel) lookedUp(n *inode) *kernelNode {
 	kn.nodes.mu.Lock()

@@ -96,10 +96,8 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 	if s != nil && c.BelongsTo(s.who.Load()) && !s.isLeft() {
 		op.nodes.mu.Lock()
 		defer op.nodes.mu.Unlock()
-		if !s.over {
-			return op.kernel.lookedUpLocked(s.inode), true, 0
-		}
-		return nil, false, 0
+		k := op.kernel.ledLocked(s)
+		return k, k != nil, 0
 	}
 	if s != nil {
 		op.endings.endIfUnmapped(s)
@@ -133,10 +131,7 @@ func (op *opens) leadTold(c *caller, s *session) *kernelNode {
 	}
 	op.nodes.mu.Lock()
 	defer op.nodes.mu.Unlock()
-	if s.over {
-		return nil
-	}
-	return op.kernel.lookedUpLocked(s.inode)
+	return op.kernel.ledLocked(s)
 }
 
 // otherName leads to a session on another name of the same inode: the caller
@@ -164,11 +159,12 @@ func (op *opens) otherName(h *Request, k *kernelNode, volatile bool) (*kernelNod
 	}
 	op.nodes.mu.Lock()
 	defer op.nodes.mu.Unlock()
-	if s.over {
+	shadow := op.kernel.ledLocked(s)
+	if shadow == nil {
 		return k, true
 	}
 	op.kernel.forgetLocked(k, 1)
-	return op.kernel.lookedUpLocked(s.inode), true
+	return shadow, true
 }
 
 // walkTarget takes a reference on the node to which a walk is led.
@@ -185,10 +181,10 @@ func (op *opens) walkTarget(w *walk) *kernelNode {
 		k.nlookup++
 		return k
 	}
-	if s == nil || s.over {
+	if s == nil {
 		return nil
 	}
-	return op.kernel.lookedUpLocked(s.inode)
+	return op.kernel.ledLocked(s)
 }
 
 // isBusyName reports whether a session began on a name while we looked it up:

@@ -85,7 +85,7 @@ func (t *Tail) expire(number uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.mu.Lock()
-	idle := t.users == 0 && t.rests == number && !s.closed
+	idle := t.restsLocked(number)
 	s.mu.Unlock()
 	if !idle || t.fd < 0 {
 		return
@@ -94,7 +94,7 @@ func (t *Tail) expire(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case t.users > 0 || t.rests != number || s.closed:
+	case !t.restsLocked(number):
 	case err != nil:
 		t.againLocked()
 	default:

@@ -62,6 +62,11 @@ func (t *Tail) endAfterLocked(wait time.Duration) {
 	t.linger = time.AfterFunc(wait, func() { t.expire(number) })
 }
 
+// restsLocked reports whether the rest with that number lasts. Set.mu is held.
+func (t *Tail) restsLocked(number uint64) bool {
+	return t.users == 0 && t.rests == number && !t.s.closed
+}
+
 // hurryLocked takes the tail out of those of whom the oldest is told to end. Set.mu is held.
 func (t *Tail) hurryLocked() {
 	if !t.hurried {
