@@ -1,7 +1,11 @@
 package integration
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,25 +25,73 @@ func TestEachTestIsInOneOfBoth(t *testing.T) {
 		{"-test.short", []string{"SKIP: TestNobodyButStress ", "SKIP: TestNobodyButTestAll ", leftToTestAll, "PASS: TestNobodyButTest ", "MountAnswers/user "}, []string{"MountAnswers/root-nopassthrough "}},
 		{"-rest", []string{"SKIP: TestNobodyButStress ", leftToStress, "PASS: TestNobodyButTestAll ", "SKIP: TestNobodyButTest ", doneByTest}, []string{"MountAnswers/root ", "MountAnswers/user "}},
 	} {
-		cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run", some, run.flag)
-		cmd.Env = append(cmd.Environ(), "LATCHFS_BINARY="+bench.binary, "LATCHFS_TEST_DIR="+bench.root, namespaceEnv+"=", stressEnv+"=", hiccupsEnv+"=")
-		out, err := cmd.CombinedOutput()
+		out, err := runAgain("-test.v", "-test.run", some, run.flag)
 		if err != nil {
 			t.Errorf("%s: %v", run.flag, err)
 		}
 		for _, text := range run.says {
-			if !strings.Contains(string(out), text) {
+			if !strings.Contains(out, text) {
 				t.Errorf("%s does not say %q", run.flag, text)
 			}
 		}
 		for _, text := range run.silent {
-			if strings.Contains(string(out), text) {
+			if strings.Contains(out, text) {
 				t.Errorf("%s says %q", run.flag, text)
 			}
 		}
 		if t.Failed() {
 			t.Fatalf("%s", out)
 		}
+	}
+}
+
+// Each test is run by one of the processes, and what one of them finds is told.
+func TestEachTestIsRunOnce(t *testing.T) {
+	inTest(t)
+	some := []string{"TestNobodyButStress", "TestNobodyButTest", "TestNobodyButTestAll", "TestNobodyIsInstalled", "TestNobodySucceeds"}
+	pattern := "^(" + strings.Join(some, "|") + ")$"
+	for _, n := range []int{1, 2, 3, 9} {
+		t.Setenv(askedEnv, "to succeed")
+		out, err := runAgain("-test.v", "-test.run", pattern, "-processes", fmt.Sprint(n))
+		if err != nil {
+			t.Errorf("%d processes: %v", n, err)
+		}
+		for _, name := range some {
+			if times := strings.Count(out, "=== RUN   "+name+"\n"); times != 1 {
+				t.Errorf("%d processes run %s %d times", n, name, times)
+			}
+		}
+		lines := strings.Split(out, "\n")
+		if len(slices.DeleteFunc(lines, func(line string) bool { return line != "PASS" })) != min(n, len(some)) {
+			t.Errorf("%d processes do not have a share each", n)
+		}
+		if told := "nobody is not installed; this was left out: TestNobodyIsInstalled, TestNobodySucceeds\n"; strings.Count(out, told) != 1 {
+			t.Errorf("%d processes do not say once %q", n, told)
+		}
+		t.Setenv(askedEnv, "to fail")
+		again, err := runAgain("-test.run", pattern, "-processes", fmt.Sprint(n))
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(again, "--- FAIL: TestNobodySucceeds ") {
+			t.Errorf("%d processes, of which one has a test that fails, end with %v:\n%s", n, err, again)
+		}
+		if t.Failed() {
+			t.Fatalf("%s", out)
+		}
+	}
+}
+
+// askedEnv has what TestEachTestIsRunOnce asks of the tests that it runs.
+const askedEnv = "LATCHFS_TEST_ASKED"
+
+func TestNobodyIsInstalled(t *testing.T) {
+	if os.Getenv(askedEnv) != "" {
+		leftOut(t, "", "nobody")
+	}
+}
+
+func TestNobodySucceeds(t *testing.T) {
+	TestNobodyIsInstalled(t)
+	if os.Getenv(askedEnv) == "to fail" {
+		t.Error("as asked")
 	}
 }
 

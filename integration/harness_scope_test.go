@@ -107,33 +107,37 @@ func drawn(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(drawnSeed()), name.Sum64()))
 }
 
-// missingTools counts for each program that is not installed what was left out.
+// missingTools has what this share of the tests was missing.
 var missingTools = struct {
 	mu sync.Mutex // guards of
-	of map[string]map[string]bool
-}{of: map[string]map[string]bool{}}
+	of lacks
+}{of: lacks{}}
+
+// lacks has for each program that is not installed the tests, and parts of tests, that
+// were left out for it.
+type lacks map[string]map[string]bool
 
 // leftOut notes that a test, or a part of it, needs a program that is missing.
 func leftOut(t testing.TB, part string, programs ...string) {
 	missingTools.mu.Lock()
 	defer missingTools.mu.Unlock()
 	for _, program := range programs {
-		of := missingTools.of[program]
-		if of == nil {
-			of = map[string]bool{}
-			missingTools.of[program] = of
-		}
-		of[strings.TrimSuffix(testName(t)+"/"+part, "/")] = true
+		missingTools.of.add(program, strings.TrimSuffix(testName(t)+"/"+part, "/"))
 	}
 }
 
-// tellMissing names each missing program once, with what was left out for it.
-func tellMissing() {
-	missingTools.mu.Lock()
-	defer missingTools.mu.Unlock()
-	for _, program := range slices.Sorted(maps.Keys(missingTools.of)) {
-		of := slices.Sorted(maps.Keys(missingTools.of[program]))
-		fmt.Fprintf(os.Stderr, "%s is not installed; this was left out: %s\n", program, strings.Join(of, ", "))
+func (l lacks) add(program, part string) {
+	if l[program] == nil {
+		l[program] = map[string]bool{}
+	}
+	l[program][part] = true
+}
+
+// tell names each missing program once, with what was left out for it.
+func (l lacks) tell() {
+	for _, program := range slices.Sorted(maps.Keys(l)) {
+		parts := slices.Sorted(maps.Keys(l[program]))
+		fmt.Fprintf(os.Stderr, "%s is not installed; this was left out: %s\n", program, strings.Join(parts, ", "))
 	}
 }
 
@@ -159,8 +163,8 @@ func noteProgress(t testing.TB) {
 	t.Cleanup(func() { step(-1) })
 }
 
-// tellProgress tells every few seconds what runs, where the tests do not tell it.
-func tellProgress() {
+// tellProgress tells every few seconds what runs of a share, where the tests do not tell it.
+func tellProgress(share string) {
 	if testing.Verbose() {
 		return
 	}
@@ -169,8 +173,8 @@ func tellProgress() {
 		for range time.Tick(15 * time.Second) {
 			progress.mu.Lock()
 			running := slices.Sorted(maps.Keys(progress.running))
-			fmt.Fprintf(os.Stderr, "%7v  %d tests with mounts have begun; now %s\n",
-				time.Since(began).Round(time.Second), len(progress.begun), strings.Join(running, ", "))
+			fmt.Fprintf(os.Stderr, "%7v  share %s: %d tests with mounts have begun; now %s\n",
+				time.Since(began).Round(time.Second), share, len(progress.begun), strings.Join(running, ", "))
 			progress.mu.Unlock()
 		}
 	}()

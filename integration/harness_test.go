@@ -1,8 +1,8 @@
 // Package integration runs the built latchfs binary on real mounts with real
 // processes as its clients, and holds it to the promises of the README.
 //
-// The tests live in a mount namespace of their own, so that a mount they leave
-// behind dies with them. Every mount is started on a fresh data directory, and
+// The tests are shared out to a few processes, which run at the same time; each lives in
+// a mount namespace of its own, so that a mount it leaves behind dies with it. Every mount is started on a fresh data directory, and
 // when a test ends its mount is stopped as an operator would stop it (SIGTERM)
 // and then examined: no lock left in the tables, no reserved name left in the
 // data, no error, panic or data race in the log. A test that expects an error in
@@ -49,16 +49,20 @@ const (
 	// poll is the pause between two looks at something that offers no event.
 	poll = 2 * time.Millisecond
 
-	namespaceEnv = "LATCHFS_TEST_NAMESPACE"
-	stressEnv    = "LATCHFS_STRESS"
-	hiccupsEnv   = "LATCHFS_HICCUPS"
-	ordinaryUID  = 65534 // nobody, who exists on every Linux
-	otherUID     = 65533 // somebody else again
+	stressEnv  = "LATCHFS_STRESS"
+	hiccupsEnv = "LATCHFS_HICCUPS"
+	binaryEnv  = "LATCHFS_BINARY"
+
+	binaryName = "latchfs"
+	clientName = "client"
+
+	ordinaryUID = 65534 // nobody, who exists on every Linux
+	otherUID    = 65533 // somebody else again
 )
 
 // bench is what all tests share: the built programs and where data directories go.
 var bench struct {
-	root   string // directory of this run, open to every user
+	root   string // directory of this share of the tests, open to every user
 	binary string // latchfs
 	client string // internal/client
 	python string // a python3 that every user may execute
@@ -101,23 +105,23 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	heedSignals()
 	forgetMake()
-	if os.Geteuid() == 0 && os.Getenv(namespaceEnv) == "" {
-		os.Exit(runInNamespace())
+	if onlyLists() {
+		os.Exit(m.Run())
 	}
-	err := prepare()
-	if err == nil {
-		err = startHiccups()
+	share := os.Getenv(shareEnv)
+	if share == "" {
+		os.Exit(runShares())
 	}
-	if err != nil {
+	if err := prepare(share); err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		os.Exit(1)
 	}
 	runBeside()
-	tellProgress()
+	tellProgress(share)
 	code := m.Run()
-	tellMissing()
-	if os.Getenv("LATCHFS_KEEP") == "" {
-		os.RemoveAll(bench.root)
+	if err := passMissing(); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = max(code, 1)
 	}
 	os.Exit(code)
 }
@@ -141,34 +145,6 @@ func forgetMake() {
 	}
 }
 
-// runInNamespace runs this test binary again in a mount namespace of its own
-// and returns its exit code.
-func runInNamespace() int {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "integration: a mount namespace:", err)
-		return 1
-	}
-	forward := make(chan os.Signal, 1)
-	signal.Notify(forward, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	go func() {
-		for s := range forward {
-			cmd.Process.Signal(s)
-		}
-	}()
-	if err := cmd.Wait(); err != nil {
-		if code := cmd.ProcessState.ExitCode(); code > 0 {
-			return code
-		}
-		return 1
-	}
-	return 0
-}
-
 // leaveOthersMounts takes away, in this namespace of ours, the mounts of latchfs that the
 // machine had when the tests began: what looks at all mounts is to find those of the tests.
 func leaveOthersMounts() error {
@@ -189,14 +165,16 @@ func leaveOthersMounts() error {
 	return nil
 }
 
-// prepare makes the run's directory and builds the programs into it.
-func prepare() error {
-	root, err := os.MkdirTemp(os.Getenv("LATCHFS_TEST_DIR"), "latchfs-test-")
-	if err != nil {
+// prepare makes the directory of this share of the tests, and finds the programs that
+// buildPrograms has made.
+func prepare(share string) (err error) {
+	run := os.Getenv(runEnv)
+	number, _, _ := strings.Cut(share, " ")
+	bench.root = filepath.Join(run, number)
+	if err := os.Mkdir(bench.root, 0o755); err != nil {
 		return err
 	}
-	bench.root = root
-	if os.Getenv(namespaceEnv) != "" {
+	if os.Geteuid() == 0 {
 		if err := leaveOthersMounts(); err != nil {
 			return err
 		}
@@ -204,16 +182,13 @@ func prepare() error {
 		// where it is mounted already, the tests are none the worse.
 		_ = unix.Mount("fusectl", "/sys/fs/fuse/connections", "fusectl", 0, "")
 	}
-	if err := os.Chmod(root, 0o755); err != nil {
+	if err := os.Chmod(bench.root, 0o755); err != nil { // whatever the umask is
 		return err
 	}
 	if bench.python, err = findPython(); err != nil {
 		return err
 	}
-	bench.client = filepath.Join(root, "client")
-	if err := build(bench.client, "./integration/internal/client"); err != nil {
-		return err
-	}
+	bench.client = filepath.Join(run, clientName)
 	if *plain {
 		return nil
 	}
@@ -222,16 +197,25 @@ func prepare() error {
 			return fmt.Errorf("/dev/fuse for ordinary users: %w", err)
 		}
 	}
-	if bench.binary = os.Getenv("LATCHFS_BINARY"); bench.binary != "" {
+	if bench.binary = os.Getenv(binaryEnv); bench.binary != "" {
 		bench.binary, err = filepath.Abs(bench.binary)
 		return err
 	}
-	bench.binary = filepath.Join(root, "latchfs")
+	bench.binary = filepath.Join(run, binaryName)
+	bench.raced = raceAvailable()
+	return nil
+}
+
+// buildPrograms builds into a directory what all shares of the tests run.
+func buildPrograms(dir string) error {
+	if err := build(filepath.Join(dir, clientName), "./integration/internal/client"); err != nil || *plain || os.Getenv(binaryEnv) != "" {
+		return err
+	}
 	var race []string
-	if bench.raced = raceAvailable(); bench.raced {
+	if raceAvailable() {
 		race = []string{"-race"}
 	}
-	return build(bench.binary, "./cmd/latchfs", race...)
+	return build(filepath.Join(dir, binaryName), "./cmd/latchfs", race...)
 }
 
 func build(out, pkg string, flags ...string) error {

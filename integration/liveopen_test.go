@@ -65,17 +65,18 @@ func TestLiveFollowsTheOpenFile(t *testing.T) {
 
 		// The kernel tells of the end of a descriptor after its close, and each look opens
 		// one that is live as long as there is another: the looks must not overlap.
-		pause := poll
+		pause, first := poll, byte('A')
 		eventually(t, "the end of the last live descriptor", func() bool {
 			pause *= 2
 			time.Sleep(pause)
+			first++ // so that it is new also after a look that was live
 			fd := admin.Open("first", unix.O_RDWR)
-			admin.OK(wire.Request{Op: "pwrite", FD: fd, Data: []byte("A")})
-			seen := m.ReadFile("first")[:1]
+			admin.OK(wire.Request{Op: "pwrite", FD: fd, Data: []byte{first}})
+			seen := m.ReadFile("first")[0]
 			admin.MustClose(fd)
-			return *plain || seen == "a"
+			return *plain || seen != first
 		})
-		if got := m.ReadFile("first"); got != "A++++bc++de" {
+		if got := m.ReadFile("first"); got != string(first)+"++++bc++de" {
 			t.Errorf("after the close the file holds %q", got)
 		}
 		admin.OK(admin.path2("rename", "first", "last"))
