@@ -77,8 +77,9 @@ func (ap *appending) openAppender(c *caller, k *kernelNode, n *inode, flags uint
 		ap.endings.closeHandle(h)
 		return errnoOf(err)
 	}
-	if !ap.disk.privileged {
-		h.app.OpenNow()
+	if e := h.app.OpenNow(); e != 0 {
+		ap.endings.closeHandle(h)
+		return e
 	}
 	ap.handles.startIO(h, iomode.Direct, out)
 	if h.io.Mode() == iomode.Mixed {

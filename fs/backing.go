@@ -39,6 +39,17 @@ func (hs *handles) readsWhatGrows(h *handle) bool {
 	return h.kind == readHandle && (h.n.records > 0 || h.n.lagged) && hs.kernel.srv.MapsDirect()
 }
 
+// mayPassWrites looks whether h's file can be opened to write. The kernel does that next, to pass
+// writes through, and would tell of a failure by EIO whatever it is (fuse_file_io_open in
+// fs/fuse/iomode.c).
+func (hs *handles) mayPassWrites(h *handle) unix.Errno {
+	fd, err := hs.reopen(hs.nodes.fdOf(h.n), int(h.flags&unix.O_ACCMODE))
+	if err == nil {
+		err = unix.Close(fd)
+	}
+	return errnoOf(err)
+}
+
 // endIO undoes startIO.
 func (hs *handles) endIO(h *handle) { h.k.io.End(&h.io) }
 

@@ -304,6 +304,12 @@ func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, 
 		}
 	}
 	op.handles.startIO(h, iomode.Passthrough, out)
+	if out.Passthrough && h.writes() {
+		if e := op.handles.mayPassWrites(h); e != 0 {
+			op.endings.closeHandle(h)
+			return e
+		}
+	}
 	out.Handle = h.id
 	return 0
 }

@@ -7,7 +7,7 @@ import (
 
 // A file that chattr(1) has made immutable, or one for appending alone, is refused to who would
 // replace its content when it is opened, as on a plain directory: a shell does not look at the
-// error of a close.
+// error of a close. One for appending alone can be appended to.
 func TestImmutableFileIsNotOpenedToWrite(t *testing.T) {
 	const script = `
 import os
@@ -18,11 +18,12 @@ def says(what, do):
 for flags in ("r+", "w"): says(flags, lambda: open("f", flags).close())
 says("truncate", lambda: os.truncate("f", 1))
 says("O_WRONLY", lambda: os.close(os.open("f", os.O_WRONLY)))
+says("a", lambda: open("f", "a").close())
 print("echo", os.system("echo new > f") != 0)
 print(open("f").read(), end="")
 `
 	forEachMount(t, func(t *testing.T, m *Mount) {
-		for _, attribute := range []string{"i", "a"} {
+		for attribute, toAppend := range map[string]string{"i": "Operation not permitted", "a": "done"} {
 			m.WriteFile("f", "old\n")
 			change := func(sign string) error { return exec.Command("chattr", sign+attribute, m.Data+"/f").Run() }
 			if err := change("+"); err != nil {
@@ -32,7 +33,7 @@ print(open("f").read(), end="")
 			if err := change("-"); err != nil {
 				t.Fatal(err)
 			}
-			mustSee(t, attribute, got, "r+ Operation not permitted\nw Operation not permitted\ntruncate Operation not permitted\nO_WRONLY Operation not permitted\necho True\nold\n")
+			mustSee(t, attribute, got, "r+ Operation not permitted\nw Operation not permitted\ntruncate Operation not permitted\nO_WRONLY Operation not permitted\na "+toAppend+"\necho True\nold\n")
 		}
 	})
 }

@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,5 +75,55 @@ func TestWhyOfAReadOnlyFilesystem(t *testing.T) {
 		if o.Code != 0 || strings.Count(o.Stdout, op+": EROFS (process ") != 1 || !strings.Contains(o.Stdout, "The filesystem that has the data is read-only there") {
 			t.Errorf("%s: %+v", script, o)
 		}
+	}
+}
+
+// A disk that an error has made read-only refuses each open to write by that errno, also where
+// the kernel would pass what is written through: it has nothing but EIO for an open that fails then.
+func TestOpensOnADiskThatHasBecomeReadOnly(t *testing.T) {
+	needsLatchfs(t)
+	const script = `
+import os
+for what, name, flags in (
+    ("appended to", "log", os.O_WRONLY | os.O_APPEND), ("saved", "log", os.O_RDWR), ("cut", "log", os.O_WRONLY | os.O_TRUNC),
+    ("live", "t.db", os.O_RDWR), ("cut live", "t.db", os.O_WRONLY | os.O_TRUNC), ("appended to live", "t.db", os.O_WRONLY | os.O_APPEND),
+):
+    try: os.close(os.open(name, flags))
+    except OSError as e: print(what, e.strerror)
+    else: print(what, "done")
+print(open("log").read() + open("t.db").read(), end="")
+print(open(".locks/why").read().count("is read-only there"))
+`
+	needsDisks(t, "mkfs.ext4")
+	m := mount(t, onDiskImage(t, diskKinds[0], diskKinds[0].least, "errors=remount-ro"), errorsInLog(), noLastWords())
+	for name, content := range map[string]string{"log": "logged\n", "t.db": "stored\n"} { // and the daemon has nothing there
+		if err := os.WriteFile(filepath.Join(m.Data, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makeReadOnly(t, m)
+	mustSee(t, "on a read-only disk", m.Python(t, script), "appended to Read-only file system\nsaved Read-only file system\n"+
+		"cut Read-only file system\nlive Read-only file system\ncut live Read-only file system\nappended to live Read-only file system\nlogged\nstored\n6\n")
+}
+
+// makeReadOnly lets the kernel find an error on the mount's disk, an ext4.
+func makeReadOnly(t *testing.T, m *Mount) {
+	t.Helper()
+	syncDisk(t, m)
+	var st unix.Stat_t
+	if err := unix.Stat(m.Data, &st); err != nil {
+		t.Fatal(err)
+	}
+	uevent, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/uevent", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, device, _ := bytes.Cut(uevent, []byte("DEVNAME="))
+	device, _, _ = bytes.Cut(device, []byte("\n"))
+	trigger := "/sys/fs/ext4/" + string(device) + "/trigger_fs_error"
+	if err := os.WriteFile(trigger, []byte("1"), 0); os.IsNotExist(err) {
+		t.Skipf("the kernel has no %s", trigger)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,12 +55,19 @@ func (a *Appender) followLocked() unix.Errno {
 	return e
 }
 
-// OpenNow opens the file before anything is written, where the right to open it may be taken
-// away later (chmod(2)): the open(2) has granted that.
-func (a *Appender) OpenNow() {
+// OpenNow opens the file before anything is written: the right to open it may be taken away later
+// (chmod(2)), and the open(2) has granted that. The errno is that of the open(2), where the file or
+// its filesystem does not let anybody write: a shell tells of an open that fails, and not of a
+// close. Of all else the first write tells.
+func (a *Appender) OpenNow() unix.Errno {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_ = a.followLocked() // the first write tells
+	switch e := a.followLocked(); e {
+	case unix.EROFS, unix.EPERM, unix.ETXTBSY:
+		return e
+	default:
+		return 0
+	}
 }
 
 // Following is the file to which records would be appended now, and whether it has the name.

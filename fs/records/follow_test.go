@@ -258,12 +258,14 @@ func TestClose(t *testing.T) {
 }
 
 // A file that was opened at once can be appended to, also if it may not be opened any more. What
-// cannot be opened the first write tells.
+// nobody may write is told at once; what cannot be opened for another reason the first write tells.
 func TestOpenNow(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		onStage(t, func(s *stage, a *Appender) {
 			if now {
-				a.OpenNow()
+				if e := a.OpenNow(); e != 0 {
+					t.Errorf("to open it at once: %v", e)
+				}
 				if a.Follows() != s.id("log") {
 					t.Errorf("it follows %v", a.Follows())
 				}
@@ -280,8 +282,12 @@ func TestOpenNow(t *testing.T) {
 		})
 	}
 	onStage(t, func(s *stage, a *Appender) {
-		s.reopens = unix.EACCES
-		a.OpenNow()
+		for errno, told := range map[unix.Errno]unix.Errno{unix.EACCES: 0, unix.EMFILE: 0, unix.EROFS: unix.EROFS, unix.EPERM: unix.EPERM, unix.ETXTBSY: unix.ETXTBSY} {
+			s.reopens = errno
+			if e := a.OpenNow(); e != told {
+				t.Errorf("to open it at once, which answers %v: %v, want %v", errno, e, told)
+			}
+		}
 		s.reopens = nil
 		s.write(a, 10, "one\n")
 		s.want("log", "old\none\n")
