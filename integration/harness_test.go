@@ -1,12 +1,12 @@
 // Package integration runs the built latchfs binary on real mounts with real
 // processes as its clients, and holds it to the promises of the README.
 //
-// The tests are shared out to a few processes, which run at the same time; each lives in
-// a mount namespace of its own, so that a mount it leaves behind dies with it. Every mount is started on a fresh data directory, and
-// when a test ends its mount is stopped as an operator would stop it (SIGTERM)
-// and then examined: no lock left in the tables, no reserved name left in the
-// data, no error, panic or data race in the log. A test that expects an error in
-// the log says so.
+// The tests are shared out to a few processes, which run at the same time (-processes 1:
+// one). As root each lives in a mount namespace of its own, so that a mount it leaves
+// behind dies with it. Every mount is started on a fresh data directory, and when a test
+// ends its mount is stopped as an operator would stop it (SIGTERM) and then examined: no
+// lock left in the tables, no reserved name left in the data, no error, panic or data race
+// in the log. A test that expects an error in the log says so.
 //
 // forEachMount runs a test once for every way in which latchfs runs: as root
 // with kernel passthrough, as root without, and as an ordinary user through
