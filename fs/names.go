@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/syscalls"
 )
 
 // names finds what a name leads to, and notes what has become of a file that lost one: it was
@@ -98,6 +100,14 @@ func (nm *names) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
 		return 0
 	}
 	return nm.astray.staleAt(c, n)
+}
+
+// isLateAt reports whether the caller has found n by a name that another file has got since, and
+// walks again if it is told to: a save, for which the file is the same, has replaced n. A call on a
+// descriptor means n.
+func (nm *names) isLateAt(c *caller, n *inode) bool {
+	call, known := c.Syscall()
+	return known && syscalls.SetsByName(call) && c.TID() != 0 && n.isRegular() && nm.isReplaced(n) && !nm.astray.walks.Repeated(c)
 }
 
 // isPublished reports whether n is what its name leads to: of a shadow, that its

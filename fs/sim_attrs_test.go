@@ -156,7 +156,7 @@ func (p *simProc) chmod(path string) {
 	began := p.w.now()
 	e := p.kernel.setattrPath(p, path, modeAttr(0o640))
 	p.w.logf("%s changes the mode of %s: %s", p, path, result(e))
-	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
+	p.w.model.did(p, simOp{kind: "attribute", path: path, attrs: simAttrs{simMode: "640"}, errno: e}, began)
 	p.leave()
 }
 

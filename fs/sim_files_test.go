@@ -40,6 +40,7 @@ type simFile struct {
 	closing       int64    // when the first close began
 	handle        string
 	version       string
+	attrs         simAttrs  // set through it
 	known         string    // the version that its writer has read
 	bases         []string  // likewise, and those before, if what is written may be merged
 	syncing       int64     // when the fsync of the whole version began; 0: there was none

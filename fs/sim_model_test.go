@@ -56,8 +56,9 @@ type simOp struct {
 	synced   bool     // it was synced before
 	handle   string   // the number of an open file, or of a new directory
 	errno    unix.Errno
-	txn      string // the number of the transaction in which it was done; of a commit, which is committed
-	loose    bool   // of a read in a transaction: of a file that may have several names
+	txn      string   // the number of the transaction in which it was done; of a commit, which is committed
+	loose    bool     // of a read in a transaction: of a file that may have several names
+	attrs    simAttrs // set, or seen
 	judges   simJudges
 	forgets  bool // a daemon may have died since a file got its names
 }
@@ -139,6 +140,9 @@ func (m *simModel) did(p *simProc, o simOp, began int64) {
 
 func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 	failed := m.mayFail(o.errno, cmp.Or(o.since, began))
+	if !m.knowsAttrs() {
+		o.attrs = nil
+	}
 	o.judges, o.forgets = m.judges(), m.w.opts.script.hazards.harmDaemon()
 	if !slices.Contains(expected, o.errno) && !failed && !m.isDeadlock(o) && !o.isUnstaged(p) && (o.errno != unix.EBADMSG || o.judges == 0) && o.errno != unix.ENOTCONN && !((o.killed || p.isKilled()) && o.errno == unix.EINTR) {
 		m.w.failf("%s: %s must not fail with %s", p, o.kind, result(o.errno))
@@ -276,10 +280,13 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 			m.note(p, o, r.began, ended)
 		}
 	}
-	if v == unchanged || f.flags&unix.O_APPEND != 0 {
+	if f.flags&unix.O_APPEND != 0 || v == unchanged && len(f.attrs) == 0 {
 		return
 	}
-	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, bases: f.bases, synced: f.synced, errno: e, since: f.began, txn: f.txn.number()}
+	o := simOp{kind: "write", path: f.path, handle: f.handle, version: v, known: f.known, bases: f.bases, attrs: f.attrs, synced: f.synced, errno: e, since: f.began, txn: f.txn.number()}
+	if v == unchanged {
+		o.kind = "attributes"
+	}
 	began := f.closing
 	if f.syncing != 0 { // a new file may appear once it is synced
 		began = f.syncing

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"latchfs/fs/reach"
 )
 
 // launch starts a process that runs a program.
@@ -68,6 +70,16 @@ func (p *simProc) run(f []string) {
 		p.ln(f[1], f[2])
 	case "chmod":
 		p.chmod(f[1])
+	case "label":
+		p.label(f[1], simNote, p.newLabel())
+	case "unlabel":
+		p.label(f[1], simNote, "")
+	case "grant":
+		p.label(f[1], reach.ACLAttr, p.newGrant())
+	case "relabel", "labelonly":
+		p.relabel(f[1], f[0] == "relabel")
+	case "ask":
+		p.askAttributes(f[1])
 	case "truncate":
 		p.truncate(f[1])
 	case "cut":
@@ -370,6 +382,10 @@ func (p *simProc) stat(path string) {
 	began := p.w.now()
 	a, e := p.kernel.stat(p, path)
 	p.w.logf("%s asks for the attributes of %s: %s, %d bytes", p, path, result(e), a.Size)
-	p.w.model.did(p, simOp{kind: "stat", path: path, errno: e}, began)
+	o := simOp{kind: "stat", path: path, errno: e}
+	if e == 0 && a.Mode&unix.S_IFMT == unix.S_IFREG {
+		o.attrs = simAttrs{simMode: strings.Replace(fmt.Sprintf("%o", a.Mode&0o7777), "644", "", 1)}
+	}
+	p.w.model.did(p, o, began)
 	p.leave()
 }

@@ -45,6 +45,11 @@ type simHazards struct {
 //	ln F G         gives F the further name G
 //	mvnew F G      renames F to G, if there is no G (RENAME_NOREPLACE)
 //	exchange F G   lets F and G change places (RENAME_EXCHANGE)
+//	label F        gives F an extended attribute; unlabel F takes it away
+//	grant F        gives F an access control list
+//	relabel F      writes F anew, and gives it an extended attribute through the descriptor
+//	labelonly F    opens F to read and write, and only does the latter
+//	ask F          reads the extended attributes of F
 //	truncate F     cuts F by its path
 //	cut F          opens F to write it, cuts it through the descriptor, and writes it anew
 //	bump F         opens F to read and write, reads it, and writes it anew
@@ -187,6 +192,7 @@ func drawScript(seed uint64) simScript {
 	s.drawThefts(seed, names)
 	s.drawStaged(seed)
 	s.drawLooks(seed, names)
+	s.drawAttributes(seed, names)
 	s.drawJudges(seed)
 	return s
 }

@@ -99,7 +99,7 @@ func (p *simProc) transact(one, other, how string) {
 
 // goesInto notes in which transaction an operation was, and that it has failed.
 func (m *simModel) goesInto(p *simProc, o *simOp) {
-	if o.txn == "" && p.isInTxn() && !slices.Contains([]string{"commit", "write", "append", "read", "readfrom"}, o.kind) || p.isInTxn() && o.kind == "read" && o.errno != 0 {
+	if o.txn == "" && p.isInTxn() && !slices.Contains([]string{"commit", "write", "append", "read", "readfrom", "attributes"}, o.kind) || p.isInTxn() && o.kind == "read" && o.errno != 0 {
 		o.txn = p.txn.id
 	}
 	if o.txn == "" || o.kind == "commit" || p.txn == nil {

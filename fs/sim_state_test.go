@@ -37,18 +37,15 @@ func isDirValue(v string) bool { return strings.HasPrefix(v, "dir:") }
 
 // holds is the version that a name holds, or the directory; "" if there is none.
 func (s simState) holds(name string) string {
-	if v := s[name]; strings.HasPrefix(v, "=") {
-		return s[v]
-	}
-	return s[name]
+	v, _ := s.raw(name)
+	version, _ := splitAttrs(v)
+	return version
 }
 
-// set gives a name another version.
+// set gives a name another version, whose attributes are those of the one before.
 func (s simState) set(name, version string) {
-	if v := s[name]; strings.HasPrefix(v, "=") {
-		name = v
-	}
-	s[name] = version
+	v, at := s.raw(name)
+	s[at] = withAttrs(version, v, nil)
 }
 
 // removed is where a state keeps what a process has taken away from a name.
@@ -149,8 +146,8 @@ func (s simState) stepUnjudged(o simOp) (bool, simState) {
 		return true, s
 	case o.kind == "read":
 		return has == o.version || o.cut && strings.HasPrefix(has, o.version+"{"), s
-	case o.kind == "stat":
-		return has != "", s
+	case o.kind == "stat", o.kind == "hasattrs":
+		return has != "" && s.hasAttrs(name, o.attrs), s
 	}
 	n := maps.Clone(s)
 	switch o.kind {
@@ -165,8 +162,17 @@ func (s simState) stepUnjudged(o simOp) (bool, simState) {
 		version, may := s.joined(o, name, o.version)
 		if name[0] != '-' {
 			n.set(name, version)
+			n.setAttrs(name, o.attrs)
 		}
 		return may, n
+	case "attribute":
+		n.setAttrs(name, o.attrs)
+		return has != "" && !isDirValue(has), n
+	case "attributes":
+		if name = s["#"+o.handle]; s[name] != "" {
+			n.setAttrs(name, o.attrs)
+		}
+		return name != "", n
 	case "find":
 		n["#"+o.handle] = name
 		return has != "" && !isDirValue(has), n
@@ -226,7 +232,9 @@ func (s simState) take(name, to string) {
 func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	to, ok := s.at(o.to, o.dirTo)
 	was, over := s[name], s[to]
-	made, may := s.joined(o, to, was)
+	version, _ := splitAttrs(was)
+	made, may := s.joined(o, to, version)
+	made = withAttrs(made, was, nil)
 	switch {
 	case was == "" || !ok:
 		return false, s

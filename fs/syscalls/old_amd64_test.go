@@ -20,6 +20,9 @@ func TestOldCalls(t *testing.T) {
 	if !Chowns(call(unix.SYS_CHOWN)) || !Chowns(call(unix.SYS_LCHOWN)) {
 		t.Error("chown and lchown change an owner")
 	}
+	if !SetsByName(call(unix.SYS_CHMOD)) || !SetsByName(call(unix.SYS_LCHOWN)) || !SetsByName(call(unix.SYS_UTIMES)) || SetsByName(call(unix.SYS_FUTIMESAT)) {
+		t.Error("chmod, lchown and utimes change the attributes of the file at a path, futimesat may change those of a descriptor")
+	}
 	if !Removes(call(unix.SYS_UNLINK)) || Removes(call(unix.SYS_RMDIR)) {
 		t.Error("unlink removes the name of a file, rmdir does not")
 	}

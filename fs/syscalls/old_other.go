@@ -12,6 +12,9 @@ var oldOpens map[int]int
 // oldChowns are those by which they change a file's owner.
 var oldChowns []int
 
+// oldSetters are those by which they change other attributes of the file at a path.
+var oldSetters []int
+
 // oldUnlinks are those by which they remove the names of files.
 var oldUnlinks []int
 

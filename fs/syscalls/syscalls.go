@@ -52,6 +52,24 @@ func SetsTimes(call proc.Call) bool {
 	return slices.Contains(oldUtimes, call.Nr)
 }
 
+var setters = slices.Concat(oldSetters, []int{
+	unix.SYS_FCHMODAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
+})
+
+// SetsByName reports whether a call changes the mode, the owner, the times or an extended attribute
+// of the file at a path.
+func SetsByName(call proc.Call) bool {
+	switch call.Nr {
+	case unix.SYS_UTIMENSAT:
+		return call.Args[1] != 0 && call.Args[3]&unix.AT_EMPTY_PATH == 0
+	case unix.SYS_FCHMODAT2:
+		return call.Args[3]&unix.AT_EMPTY_PATH == 0
+	case unix.SYS_FCHOWNAT:
+		return call.Args[4]&unix.AT_EMPTY_PATH == 0
+	}
+	return slices.Contains(setters, call.Nr)
+}
+
 // IsRepeated reports whether the kernel repeats a call after ESTALE. It does for operations
 // on paths, not for those on descriptors, nor for the bind of a socket.
 func IsRepeated(call proc.Call) bool {

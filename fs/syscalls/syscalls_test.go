@@ -26,6 +26,7 @@ func TestCalls(t *testing.T) {
 		atPlace
 		removes
 		times
+		sets
 	)
 	calls := map[string]struct {
 		of   proc.Call
@@ -39,17 +40,20 @@ func TestCalls(t *testing.T) {
 		"openat that creates": {call(unix.SYS_OPENAT, 3, 1, unix.O_RDWR|unix.O_CREAT), creates | repeated},
 		"openat2":             {call(unix.SYS_OPENAT2, 3, 1, 2), creates | repeated}, // its flags are in memory
 		"fchmod":              {call(unix.SYS_FCHMOD), creates},
-		"fchmodat":            {call(unix.SYS_FCHMODAT), creates | repeated},
+		"fchmodat":            {call(unix.SYS_FCHMODAT), creates | repeated | sets},
 		"fchown":              {call(unix.SYS_FCHOWN), creates | chowns},
-		"fchownat":            {call(unix.SYS_FCHOWNAT), creates | repeated | chowns},
+		"fchownat":            {call(unix.SYS_FCHOWNAT), creates | repeated | chowns | sets},
 		"ftruncate":           {call(unix.SYS_FTRUNCATE), creates},
 		"truncate":            {call(unix.SYS_TRUNCATE), creates | repeated},
 		"fsetxattr":           {call(unix.SYS_FSETXATTR), creates},
 		"fremovexattr":        {call(unix.SYS_FREMOVEXATTR), creates},
-		"setxattr":            {call(unix.SYS_SETXATTR), creates | repeated},
+		"setxattr":            {call(unix.SYS_SETXATTR), creates | repeated | sets},
 		"unlinkat":            {call(unix.SYS_UNLINKAT, 3, 1), creates | repeated | removes},
 		"unlinkat, directory": {call(unix.SYS_UNLINKAT, 3, 1, unix.AT_REMOVEDIR), creates | repeated},
-		"utimensat":           {call(unix.SYS_UTIMENSAT, 3, 1), creates | repeated | times},
+		"utimensat":           {call(unix.SYS_UTIMENSAT, 3, 1), creates | repeated | times | sets},
+		"fchownat, its file":  {call(unix.SYS_FCHOWNAT, 3, 1, 0, 0, unix.AT_EMPTY_PATH), creates | repeated | chowns},
+		"fchmodat2":           {call(unix.SYS_FCHMODAT2, 3, 1), creates | repeated | sets},
+		"removexattr":         {call(unix.SYS_REMOVEXATTR), creates | repeated | sets},
 		"futimens":            {call(unix.SYS_UTIMENSAT, 3, 0), creates | repeated},
 		"bind":                {call(unix.SYS_BIND), creates},
 		"read":                {call(unix.SYS_READ), creates | repeated},
@@ -65,7 +69,7 @@ func TestCalls(t *testing.T) {
 	}
 	for name, c := range calls {
 		for bit, p := range map[int]func(proc.Call) bool{
-			stats: StatsByName, creates: Creates, repeated: IsRepeated, writes: Writes, chowns: Chowns, atPlace: WritesAtPlace, removes: Removes, times: SetsTimes,
+			stats: StatsByName, creates: Creates, repeated: IsRepeated, writes: Writes, chowns: Chowns, atPlace: WritesAtPlace, removes: Removes, times: SetsTimes, sets: SetsByName,
 		} {
 			if got := p(c.of); got != (c.want&bit != 0) {
 				t.Errorf("%s, %#b: %v", name, bit, got)
