@@ -8,6 +8,7 @@ import (
 
 	"latchfs/fs/appends"
 	"latchfs/fs/syscalls"
+	"latchfs/lockmgr/proc"
 )
 
 // attrs reads and changes attributes, extended ones and sizes included.
@@ -148,7 +149,7 @@ func (ats *attrs) look(cancel <-chan struct{}, h *Request, k *kernelNode, st *un
 			return nil, 0, e
 		}
 	}
-	if ats.strangerAt(h, k) && ats.redirect(h, n) {
+	if ats.strangerAt(h, k) && ats.redirect(h, n, syscalls.StatsByName) {
 		return nil, 0, unix.ESTALE
 	}
 	ats.handles.showLinesOn(h, n, appends.Asked)
@@ -156,7 +157,7 @@ func (ats *attrs) look(cancel <-chan struct{}, h *Request, k *kernelNode, st *un
 	if e := ats.names.stat(n, st); e != 0 {
 		return nil, 0, e
 	}
-	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.redirect(h, n) {
+	if st.Nlink == 0 && ats.names.leftBehind(n) && ats.redirect(h, n, syscalls.StatsByName) {
 		return nil, 0, unix.ESTALE
 	}
 	timeout := ats.attrTimeout(n)
@@ -236,12 +237,12 @@ func (ats *attrs) strangerAt(h *Request, k *kernelNode) bool {
 
 // redirect tells a stranger at a shadow's node to walk again, since what the node shows is not
 // for it, and reports whether it did: the answer is ESTALE then. It does so only in a system
-// call that asks for the attributes by name: for any other the request merely checks
+// call that asks by name for what the request is about (asks): for any other the request merely checks
 // permissions, which are those of the file, and the one repetition that the kernel allows is
 // kept for the operation itself.
-func (ats *attrs) redirect(h *Request, n *inode) bool {
+func (ats *attrs) redirect(h *Request, n *inode, asks func(proc.Call) bool) bool {
 	c := ats.callers.callerOf(h)
-	if call, ok := c.Syscall(); ok && !syscalls.StatsByName(call) {
+	if call, ok := c.Syscall(); ok && !asks(call) {
 		return false
 	}
 	if ats.astray.walks.Repeated(c) {

@@ -384,7 +384,7 @@ func (p *simProc) stat(path string) {
 	p.w.logf("%s asks for the attributes of %s: %s, %d bytes", p, path, result(e), a.Size)
 	o := simOp{kind: "stat", path: path, errno: e}
 	if e == 0 && a.Mode&unix.S_IFMT == unix.S_IFREG {
-		o.attrs = simAttrs{simMode: strings.Replace(fmt.Sprintf("%o", a.Mode&0o7777), "644", "", 1)}
+		o.attrs = modeSeen(a.Mode)
 	}
 	p.w.model.did(p, o, began)
 	p.leave()

@@ -154,6 +154,10 @@ func (p *simProc) relabel(path string, writes bool) {
 	p.w.logf("%s gives the open %s the %s %s: %s", p, path, simNote, value, result(e))
 	if e == 0 {
 		f.attrs = simAttrs{simNote: value}
+		got, e := f.k.getxattr(p, f.inode, simNote)
+		if e == 0 && got != value && !f.isRobbed() && !f.k.isDead() && !p.w.model.hasLive() {
+			p.w.failf("%s reads back the attribute %q of %s, not %q", p, got, path, value)
+		}
 	}
 	p.leave()
 	if writes {
@@ -219,6 +223,14 @@ const (
 	simMode  = "mode"
 	anyValue = "?" // of one that has been seen in a list
 )
+
+// modeSeen is the mode of a file as the model has it.
+func modeSeen(mode uint32) simAttrs {
+	if mode &= 0o7777; mode != 0o644 {
+		return simAttrs{simMode: fmt.Sprintf("%o", mode)}
+	}
+	return simAttrs{simMode: ""}
+}
 
 // splitAttrs takes what a name holds apart.
 func splitAttrs(v string) (version, attrs string) {
@@ -315,4 +327,22 @@ func TestAttributeBesideACommit(t *testing.T) {
 	}
 	inTurns(t, []simProgram{simProgramOf("ann", "unlabel a", "ask a"), simProgramOf("cyn", "label a"), simProgramOf("bob", "echo a")},
 		"cyn to the end", "ann until REMOVEXATTR", "bob to the end", "ann to the end")
+}
+
+// A program has found a file by its name when another one begins to write it, and gives it an
+// attribute through the descriptor. Nobody sees that before the close.
+func TestAttributeBeforeTheClose(t *testing.T) {
+	for _, request := range []string{"GETXATTR", "LISTXATTR"} {
+		w := inTurns(t, []simProgram{simProgramOf("ann", "relabel a"), simProgramOf("bob", "ask a", "ask a")},
+			"bob until "+request, "ann until WRITE a at 6", "bob to the end", "kill ann", "ann to the end")
+		if strings.Contains(w.transcript(), `of a: ok, "ann`) || strings.Contains(w.transcript(), "of a: ok, true") {
+			t.Errorf("what ann has not committed is seen in the answer to a %s", request)
+		}
+	}
+}
+
+// What a program sets through a descriptor it reads there, also where the file stays what it is for
+// somebody else.
+func TestAttributeThroughADescriptor(t *testing.T) {
+	inTurns(t, []simProgram{simProgramOf("ann", "relabel a"), simProgramOf("bob", "hold a")}, "bob until call close a", "ann until call write a", "bob to the end", "ann to the end")
 }

@@ -7,12 +7,13 @@ import (
 
 	"latchfs/fs/reach"
 	"latchfs/fs/suid"
+	"latchfs/fs/syscalls"
 	"latchfs/lockmgr/policy"
 )
 
 // GetXAttr is getxattr(2): it returns how long the value is, and fills dest if that has room.
 func (ats *attrs) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []byte) (uint32, unix.Errno) {
-	path, e := ats.xattrPath(h.Node)
+	path, e := ats.xattrPath(h)
 	if e != 0 {
 		return 0, e
 	}
@@ -25,7 +26,7 @@ func (ats *attrs) GetXAttr(_ <-chan struct{}, h *Request, attr string, dest []by
 
 // ListXAttr is listxattr(2): it returns how long the list is, and fills dest if that has room.
 func (ats *attrs) ListXAttr(_ <-chan struct{}, h *Request, dest []byte) (uint32, unix.Errno) {
-	path, e := ats.xattrPath(h.Node)
+	path, e := ats.xattrPath(h)
 	if e == unix.ENODATA {
 		return 0, 0
 	}
@@ -94,14 +95,19 @@ func (ats *attrs) RemoveXAttr(_ <-chan struct{}, h *Request, attr string) unix.E
 	})
 }
 
-// xattrPath names the inode of a node for the xattr calls, which do not take
-// O_PATH descriptors.
-func (ats *attrs) xattrPath(id uint64) (string, unix.Errno) {
-	if isVirtual(id) {
+// xattrPath names the inode of a node whose extended attributes the caller reads, for the xattr
+// calls, which do not take O_PATH descriptors. A stranger at the node of a shadow walks again: what
+// the shadow has is not the file's yet.
+func (ats *attrs) xattrPath(h *Request) (string, unix.Errno) {
+	if isVirtual(h.Node) {
 		return "", unix.ENODATA
 	}
-	n := ats.inodeMeant(id)
-	if n == nil {
+	k := ats.kernel.nodeOf(h.Node)
+	if k == nil {
+		return "", unix.ESTALE
+	}
+	n := ats.kernel.meant(k)
+	if ats.strangerAt(h, k) && ats.redirect(h, n, syscalls.ReadsXattrsByName) {
 		return "", unix.ESTALE
 	}
 	fd := ats.nodes.fdOf(n)

@@ -24,6 +24,15 @@ func StatsByName(call proc.Call) bool {
 	return slices.Contains(oldStats, call.Nr)
 }
 
+// ReadsXattrsByName reports whether a call asks for the extended attributes of a path.
+func ReadsXattrsByName(call proc.Call) bool {
+	switch call.Nr {
+	case unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR:
+		return true
+	}
+	return false
+}
+
 // Creates reports whether a call may be one that creates the file which it opens.
 func Creates(call proc.Call) bool {
 	at, old := oldOpens[call.Nr]

@@ -27,6 +27,7 @@ func TestCalls(t *testing.T) {
 		removes
 		times
 		sets
+		xattrs
 	)
 	calls := map[string]struct {
 		of   proc.Call
@@ -48,6 +49,9 @@ func TestCalls(t *testing.T) {
 		"fsetxattr":           {call(unix.SYS_FSETXATTR), creates},
 		"fremovexattr":        {call(unix.SYS_FREMOVEXATTR), creates},
 		"setxattr":            {call(unix.SYS_SETXATTR), creates | repeated | sets},
+		"getxattr":            {call(unix.SYS_GETXATTR), creates | repeated | xattrs},
+		"llistxattr":          {call(unix.SYS_LLISTXATTR), creates | repeated | xattrs},
+		"fgetxattr":           {call(unix.SYS_FGETXATTR), creates | repeated},
 		"unlinkat":            {call(unix.SYS_UNLINKAT, 3, 1), creates | repeated | removes},
 		"unlinkat, directory": {call(unix.SYS_UNLINKAT, 3, 1, unix.AT_REMOVEDIR), creates | repeated},
 		"utimensat":           {call(unix.SYS_UTIMENSAT, 3, 1), creates | repeated | times | sets},
@@ -69,7 +73,7 @@ func TestCalls(t *testing.T) {
 	}
 	for name, c := range calls {
 		for bit, p := range map[int]func(proc.Call) bool{
-			stats: StatsByName, creates: Creates, repeated: IsRepeated, writes: Writes, chowns: Chowns, atPlace: WritesAtPlace, removes: Removes, times: SetsTimes, sets: SetsByName,
+			stats: StatsByName, creates: Creates, repeated: IsRepeated, writes: Writes, chowns: Chowns, atPlace: WritesAtPlace, removes: Removes, times: SetsTimes, sets: SetsByName, xattrs: ReadsXattrsByName,
 		} {
 			if got := p(c.of); got != (c.want&bit != 0) {
 				t.Errorf("%s, %#b: %v", name, bit, got)
