@@ -1,6 +1,14 @@
 package fs
 
-import "testing"
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // Appending beside renames: what is appended goes to the file that has the name, and whoever
 // has that file open sees it.
@@ -43,4 +51,90 @@ func TestAppenderToTheLastName(t *testing.T) {
 func TestAppenderToARenamedCopy(t *testing.T) {
 	inTurns(t, []simProgram{simProgramOf("ann", "save a", "log a"), simProgramOf("bob", "cat a")},
 		"ann until call rename", "950ms pass", "ann until RENAME a.tmp1 a", "100ms pass", "ann to the end", "forget a", "bob to the end")
+}
+
+// drawParts lets programs append some of their records in pieces. What is judged waits otherwise.
+func (s *simScript) drawParts(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 37))
+	if s.hazards.judges != 0 || r.IntN(3) != 0 {
+		return
+	}
+	for i := range s.programs {
+		for j, line := range s.programs[i].lines {
+			if file, is := strings.CutPrefix(line, "log "); is && r.IntN(3) > 0 {
+				s.programs[i].lines[j] = "parts " + file
+			}
+		}
+	}
+}
+
+// lineWait is how long a piece of a line waits for the rest at least.
+const lineWait = 90 * time.Millisecond
+
+// append appends a record, at once or in two pieces. Nobody sees the first alone, unless the
+// program takes its time.
+func (p *simProc) append(fd int, text string, parts bool) unix.Errno {
+	if !parts {
+		return p.write(fd, text)
+	}
+	f := p.fds[fd]
+	p.w.model.begins(f)
+	e := p.write(fd, text[:len(text)/2])
+	if e == 0 {
+		e = p.write(fd, text[len(text)/2:])
+	}
+	switch e {
+	case 0:
+		p.w.model.finishes(f)
+	case unix.ENOTCONN: // what its daemon had of the line is gone
+	default: // the pieces that were not refused are in the file, as on a plain directory
+		p.w.model.breaksOff()
+	}
+	return e
+}
+
+// begins notes that a program has begun a line of an open file.
+func (m *simModel) begins(f *simFile) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f.lineBegan = time.Now()
+	m.lines = append(m.lines, f)
+}
+
+// breaksOff notes that a program was refused a piece of a line.
+func (m *simModel) breaksOff() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.live = true
+	m.done["a line may be seen in pieces"]++
+}
+
+// finishes notes that it has finished the line, or is dead. Where it has taken its time, others may
+// have seen the pieces, and what they have appended may stand in between.
+func (m *simModel) finishes(f *simFile) {
+	m.mayTear()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lines = slices.DeleteFunc(m.lines, func(o *simFile) bool { return o == f })
+}
+
+// mayTear reports whether somebody may have seen a piece of a line. Nothing more is asked of such
+// a run than that the daemon goes on.
+func (m *simModel) mayTear() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.live && slices.ContainsFunc(m.lines, func(f *simFile) bool { return time.Since(f.lineBegan) >= lineWait }) {
+		m.live = true
+		m.done["a line may be seen in pieces"]++
+	}
+	return m.live
+}
+
+// A program is killed when it has appended the first piece of a line. Nobody ever sees that.
+func TestKilledInALine(t *testing.T) {
+	for _, quiet := range []string{"10ms pass", "200ms pass"} {
+		w := inTurns(t, []simProgram{simProgramOf("ann", "parts a"), simProgramOf("bob", "log a", "cat a")},
+			"ann until call write a", "ann until WRITE a", "ann until call write a", quiet, "bob until call open a to read", "kill ann", "ann to the end", "the kernel to the end", "600ms pass", "bob to the end")
+		t.Log(w.model.done)
+	}
 }

@@ -254,8 +254,8 @@ func (p *simProc) cut(path string) {
 	p.fill(fd, f)
 }
 
-// log appends two records.
-func (p *simProc) log(path string) {
+// log appends two records, each at once or in parts.
+func (p *simProc) log(path string, parts bool) {
 	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND)
 	if e != 0 {
 		return
@@ -263,7 +263,7 @@ func (p *simProc) log(path string) {
 	for range 2 {
 		v := p.w.model.newVersion(p)
 		f.records = append(f.records, simRecord{version: v, began: p.w.now()})
-		switch e := p.write(fd, recordText(v)); e {
+		switch e := p.append(fd, recordText(v), parts); e {
 		case 0:
 		case unix.EBADMSG:
 			p.w.model.refusedRecords(p, f, p.w.now())

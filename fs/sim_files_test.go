@@ -50,6 +50,7 @@ type simFile struct {
 	refused       bool      // a close has failed
 	killed        bool      // a process was killed that had it
 	records       []simRecord
+	lineBegan     time.Time // when the line was begun that is not finished; guarded by the model's mutex
 }
 
 // simName is a name in a directory; dir is nil if there is none.
@@ -280,10 +281,7 @@ func (k *simKernel) write(p *simProc, f *simFile, b []byte) unix.Errno {
 		n.written(k, f, b)
 		return 0
 	}
-	if f.flags&unix.O_APPEND != 0 {
-		if e := k.getattr(p, n); e != 0 {
-			return e
-		}
+	if f.flags&unix.O_APPEND != 0 { // generic_write_checks takes the size that it has
 		k.mu.Lock()
 		f.pos = int64(n.attr.Size)
 		k.mu.Unlock()

@@ -33,6 +33,7 @@ type simModel struct {
 	held     []*simHeld
 	claims   []*simClaim
 	faults   []int64    // when the disk has failed
+	lines    []*simFile // of which a line is not finished
 	lostLate bool       // it has failed in the background, too
 	synced   []*simFile // whose last close has not returned
 	live     bool       // a file has appeared before its close
@@ -262,6 +263,7 @@ func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
 	if !f.writes() {
 		return
 	}
+	m.finishes(f)
 	dead, ended := f.k.isDead(), f.k.until(m.w.now())
 	if dead && f.txn != nil {
 		return
@@ -335,6 +337,8 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		m.did(p, o, f.began)
 		return
 	case linked: // whoever has it open may see the update happen
+		return
+	case !whole && m.mayTear():
 		return
 	case !whole:
 		m.w.failf("%s read %q from %s, which no program has written as a whole", p, text, f.path)

@@ -80,6 +80,12 @@ func (p *simProc) run(f []string) {
 		p.relabel(f[1], f[0] == "relabel")
 	case "ask":
 		p.askAttributes(f[1])
+	case "copy":
+		p.copyTo(f[1], f[2])
+	case "alloc":
+		p.alloc(f[1])
+	case "statx":
+		p.statx(f[1])
 	case "truncate":
 		p.truncate(f[1])
 	case "cut":
@@ -88,8 +94,8 @@ func (p *simProc) run(f []string) {
 		p.bump(f[1], "")
 	case "bumpln":
 		p.bump(f[1], f[2])
-	case "log":
-		p.log(f[1])
+	case "log", "parts":
+		p.log(f[1], f[0] == "parts")
 	case "swap":
 		if v, ok := p.cat(f[1] + "/" + f[3]); ok && p.mv(f[1], f[2], "", 0) == 0 {
 			p.echo(f[2]+"/"+f[3], "", v)

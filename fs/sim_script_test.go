@@ -50,11 +50,15 @@ type simHazards struct {
 //	relabel F      writes F anew, and gives it an extended attribute through the descriptor
 //	labelonly F    opens F to read and write, and only does the latter
 //	ask F          reads the extended attributes of F
+//	copy F G       reads F, and copies it over G (copy_file_range)
+//	alloc F        writes F anew in room that it has asked for (fallocate)
+//	statx F        asks for the attributes of F by statx(2)
 //	truncate F     cuts F by its path
 //	cut F          opens F to write it, cuts it through the descriptor, and writes it anew
 //	bump F         opens F to read and write, reads it, and writes it anew
 //	bumpln F G     likewise, and gives F the further name G before it writes
 //	log F          appends two records to F
+//	parts F        likewise, each in two writes
 //	sync F         writes F anew, and syncs it before it closes it
 //	lock F         locks F for itself alone (flock), and does as count does
 //	trylock F      likewise, unless another one has F locked
@@ -106,7 +110,10 @@ func (s simScript) String() string {
 }
 
 // appends reports whether a program appends records.
-func (s simScript) appends() bool { return strings.Contains(s.String(), "log ") }
+func (s simScript) appends() bool { return strings.Contains(s.String(), "log ") || s.tears() }
+
+// tears reports whether a program appends records in pieces.
+func (s simScript) tears() bool { return strings.Contains(s.String(), "parts ") }
 
 // links reports whether a program gives files further names.
 func (s simScript) links() bool {
@@ -193,7 +200,9 @@ func drawScript(seed uint64) simScript {
 	s.drawStaged(seed)
 	s.drawLooks(seed, names)
 	s.drawAttributes(seed, names)
+	s.drawRanges(seed, names)
 	s.drawJudges(seed)
+	s.drawParts(seed)
 	return s
 }
 
