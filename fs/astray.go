@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/rewalk"
+	"latchfs/fs/syscalls"
 	"latchfs/lockmgr/proc"
 )
 
@@ -215,6 +216,14 @@ func (as *astray) staleUnder(c *caller, name dkey) unix.Errno {
 		as.walks.Put(c, &walk{promise: promise{Op: opStale, At: [2]dkey{name}}})
 	}
 	return unix.ESTALE
+}
+
+// isLateAt reports whether the caller has found n by a name that another file has got since, and
+// walks again if it is told to: a save, for which the file is the same, has replaced n. A call on a
+// descriptor means n.
+func (as *astray) isLateAt(c *caller, n *inode) bool {
+	call, known := c.Syscall()
+	return known && syscalls.SetsByName(call) && c.TID() != 0 && n.isRegular() && as.nodes.isReplaced(n) && !as.walks.Repeated(c)
 }
 
 // staleLocked notes that the caller of w is on its way to the name again. nodes.mu is held.

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	"latchfs/fs/syscalls"
 )
 
 // names finds what a name leads to, and notes what has become of a file that lost one: it was
@@ -89,7 +87,7 @@ func (nm *names) setAside(k *kernelNode) {
 // kernel has not forgotten it yet; saved says that a save may have taken it. Who opens a
 // descriptor arrives here again.
 func (nm *names) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
-	replaced := saved && nm.isReplaced(n)
+	replaced := saved && nm.nodes.isReplaced(n)
 	// A session took over the file's node, and was rolled back.
 	orphan := !replaced && nm.isOrphan(n)
 	if !replaced && !orphan {
@@ -102,25 +100,11 @@ func (nm *names) leadsOn(in *OpenRequest, n *inode, saved bool) unix.Errno {
 	return nm.astray.staleAt(c, n)
 }
 
-// isLateAt reports whether the caller has found n by a name that another file has got since, and
-// walks again if it is told to: a save, for which the file is the same, has replaced n. A call on a
-// descriptor means n.
-func (nm *names) isLateAt(c *caller, n *inode) bool {
-	call, known := c.Syscall()
-	return known && syscalls.SetsByName(call) && c.TID() != 0 && n.isRegular() && nm.isReplaced(n) && !nm.astray.walks.Repeated(c)
-}
-
 // isPublished reports whether n is what its name leads to: of a shadow, that its
 // commit is still syncing.
 func (nm *names) isPublished(n *inode) bool {
 	key, ok := nm.nodes.named(n)
 	return ok && key == n.key
-}
-
-// isReplaced reports whether n's name leads to another inode by now.
-func (nm *names) isReplaced(n *inode) bool {
-	key, ok := nm.nodes.named(n)
-	return ok && key != n.key
 }
 
 // giveBack undoes takeOver when the session is over and has not published n, its shadow: it

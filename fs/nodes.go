@@ -138,6 +138,12 @@ func (ns *nodes) named(n *inode) (inoKey, bool) {
 	return inoKey{uint64(st.Dev), st.Ino}, true
 }
 
+// isReplaced reports whether n's name leads to another inode by now.
+func (ns *nodes) isReplaced(n *inode) bool {
+	key, ok := ns.named(n)
+	return ok && key != n.key
+}
+
 // inodeFor is an inode that has the status st, if we know it.
 func (ns *nodes) inodeFor(st *unix.Stat_t) *inode {
 	ns.mu.Lock()

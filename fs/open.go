@@ -68,7 +68,7 @@ func (op *opens) Open(cancel <-chan struct{}, in *OpenRequest, out *Opened) unix
 		if finished {
 			op.kernel.forgetAttrs(n) // its size may be another one now
 		}
-		if c := op.callers.callerOf(&in.Request); op.names.isReplaced(n) && c.TID() != 0 && !op.astray.walks.Repeated(c) {
+		if c := op.callers.callerOf(&in.Request); op.nodes.isReplaced(n) && c.TID() != 0 && !op.astray.walks.Repeated(c) {
 			return op.astray.staleAt(c, n)
 		}
 	}
@@ -245,7 +245,7 @@ func (o *opening) start() unix.Errno {
 	case set.Mode == policy.ReadOnly:
 		return o.reports.refuseReadOnly(&in.Request, opOpen, path, &set)
 	case set.Mode == policy.Live || o.rules.isAutoLive(n):
-		if o.names.isReplaced(n) && !o.astray.walks.Repeated(c) {
+		if o.nodes.isReplaced(n) && !o.astray.walks.Repeated(c) {
 			return o.astray.staleAt(c, n) // it went live while the caller was on its way
 		}
 		if o.nodes.sessionAt(parent, name) != nil && !o.rules.isAutoLive(n) {

@@ -81,7 +81,7 @@ func (ats *attrs) setattrInode(c *caller, in *SetAttrRequest, k *kernelNode, n *
 			return ats.setattrPlain(in, n, size, resize)
 		}
 	case !n.isRegular() || parent == nil || !resize && s == nil && ats.nodes.unnamed(n):
-		if ats.names.isLateAt(c, n) {
+		if ats.astray.isLateAt(c, n) {
 			return ats.astray.staleAt(c, n)
 		}
 		return ats.setattrPlain(in, n, size, resize)

@@ -156,7 +156,7 @@ func (ats *attrs) changeXattrOf(c *caller, h *Request, n *inode, change func(fd 
 		}
 		parent, name = ats.nodes.nameOf(n)
 	case !n.isRegular() || parent == nil || s == nil && ats.nodes.unnamed(n):
-		if ats.names.isLateAt(c, n) {
+		if ats.astray.isLateAt(c, n) {
 			return ats.astray.staleAt(c, n)
 		}
 		return errnoOf(change(ats.nodes.fdOf(n)))
