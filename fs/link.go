@@ -82,14 +82,17 @@ func (et *entries) enterLink(c *caller, n *inode, p place, token uint64, out *En
 	}
 	et.names.namesSoonOnDisk(p.dir, p.name)
 	et.shareKnowledge(n, &st)
+	et.nodes.mu.Lock()
+	isFirst := n.dentry == nil
+	et.nodes.mu.Unlock()
 	ch := et.recorder.changesBy(c, opLink, p, token)
-	ch.Is = &st
+	ch.Is, ch.NewInode = &st, isFirst && st.Nlink == 1
 	et.recorder.changes.Tell(ch)
 	if dir, name := et.nodes.nameOf(n); dir != nil && st.Nlink == 2 {
 		et.names.rekeyLink(lockmgr.Key(et.nodes.path(dir, name)), et.rules.inodeKey(n))
 	}
 	et.nodes.mu.Lock()
-	k, isFirst, isWritten := et.kernel.lookedUpLocked(n), n.dentry == nil, n.shadow != nil
+	k, isWritten := et.kernel.lookedUpLocked(n), n.shadow != nil
 	et.nodes.setNameLocked(n, p.dir, p.name)
 	et.nodes.mu.Unlock()
 	if isFirst {

@@ -45,6 +45,10 @@ func (lv *live) setLive(h *handle) {
 	if lv.rules.policy.For(path).Mode != policy.Atomic {
 		return
 	}
+	if lv.rules.settings(path).Mode == policy.Atomic {
+		lv.carryLive(n, path) // what made it live has just ended: its last live descriptor, before this one
+		return
+	}
 	lv.recorder.changed(n, true)
 	lv.forgetLive(path)
 }
@@ -101,6 +105,8 @@ func (lv *live) carryLive(n *inode, path string) {
 		d := lv.nodes.dentries.GetAt(path)
 		lv.nodes.setLiveLocked(d, liveByHandle)
 		lv.nodes.dentries.Put(d)
+	} else if d := lv.nodes.dentries.At(path); d != nil && d.State.live == liveByHandle && !n.live {
+		lv.nodes.setLiveLocked(d, notLive) // the last of the descriptors was closed during the rename
 	}
 	grows := n.carried || lv.disk.versions.IsGrowing(n.onDisk())
 	lv.nodes.mu.Unlock()
@@ -163,38 +169,63 @@ func (lv *live) leaveCarried(c *caller, op, path string) {
 
 // endCarried makes n a file like any other, after the close of its last live
 // descriptor. What was written through them belongs to the version that was there
-// when it got its name.
+// when it got its name: whoever finds that the file is not live any more knows that already.
 func (lv *live) endCarried(n *inode) {
 	lv.nodes.paths.RLock()
 	defer lv.nodes.paths.RUnlock()
+	for !lv.endCarriedAs(n) {
+	}
+}
+
+// endCarriedAs is endCarried by the name that n has; false if it has got another one meanwhile.
+// nodes.paths is held.
+func (lv *live) endCarriedAs(n *inode) (done bool) {
 	lv.nodes.mu.Lock()
-	if n.liveWriters > 0 || !n.carried {
+	d, over := n.dentry, n.liveWriters == 0 && n.carried
+	if !over || d == nil {
+		if over {
+			n.live, n.carried = false, false
+		}
 		lv.nodes.mu.Unlock()
-		return
+		return true
 	}
-	n.live, n.carried = false, false
-	path, d, fd := n.pathLocked(), n.dentry, n.fd
-	if d == nil {
-		lv.nodes.mu.Unlock()
-		return
-	}
+	path := n.pathLocked()
 	lv.nodes.dentries.Ref(d)
 	lv.nodes.mu.Unlock()
 	defer lv.nodes.putName(d)
-	var st unix.Stat_t
-	if key, ok := lv.nodes.named(n); !ok || key != n.key || unix.Fstat(fd, &st) != nil {
-		return // the name is another file's
-	}
-	lv.disk.versions.Is(path, &st, false)
-	if lv.rules.knowledge != nil {
-		key := knowledge.Key(path)
-		if _, was := lv.rules.knowledge.Current(key); was.Ino == st.Ino {
-			lv.rules.knowledge.Restamp(key, was, stampOfFile(&st))
-		}
+	key, isThere := lv.nodes.named(n)
+	if isThere && key == n.key {
+		lv.restampGrown(n, path)
 	}
 	lv.nodes.mu.Lock()
-	lv.nodes.setLiveLocked(d, notLive)
-	lv.nodes.mu.Unlock()
+	defer lv.nodes.mu.Unlock()
+	switch {
+	case n.liveWriters > 0 || !n.carried:
+		return true // somebody has opened it meanwhile, and ends this
+	case n.dentry != d:
+		return false
+	}
+	n.live, n.carried = false, false
+	if d.State.live == liveByHandle && (!isThere || key == n.key) { // else the name is another file's
+		lv.nodes.setLiveLocked(d, notLive)
+	}
+	return true
+}
+
+// restampGrown lets the version that path holds be what n holds by now.
+func (lv *live) restampGrown(n *inode, path string) {
+	var st unix.Stat_t
+	if unix.Fstat(lv.nodes.fdOf(n), &st) != nil {
+		return
+	}
+	lv.disk.versions.Is(path, &st, false)
+	if lv.rules.knowledge == nil {
+		return
+	}
+	key := knowledge.Key(path)
+	if _, was := lv.rules.knowledge.Current(key); was.Ino == st.Ino {
+		lv.rules.knowledge.Restamp(key, was, stampOfFile(&st))
+	}
 }
 
 // closedWhileGrowing is the end of a descriptor of a file that has appeared. After

@@ -79,8 +79,14 @@ func (by byCaller) Process() changes.Process {
 // Session implements changes.Maker.
 func (by byCaller) Session() string { return "" }
 
-// Settings implements changes.Maker.
-func (by byCaller) Settings(path string) policy.Settings { return by.rules.settings(path) }
+// Settings implements changes.Maker. A file that is live by its descriptors alone has a version
+// under its name, and so has what takes the name.
+func (by byCaller) Settings(path string) policy.Settings {
+	if set := by.rules.policy.For(path); by.nodes.liveBy(path) == liveByHandle && !by.rules.inDatabase(path, &set) {
+		return set
+	}
+	return by.rules.settings(path)
+}
 
 // Learners implements changes.Maker.
 func (by byCaller) Learners(set *policy.Settings) knowledge.Who {

@@ -59,3 +59,52 @@ sys.stdin.readline()
 		}
 	})
 }
+
+// A program that is alone saves a file by a file without a name, a link and a rename, and
+// changes it by other ways in between, as fast as it can. It is never refused, and what it has
+// written last is there.
+func TestTmpfileSavesAlone(t *testing.T) {
+	const saver = `
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+def unnamed(text):
+    fd = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o644)
+    os.write(fd, text)
+    assert libc.linkat(-100, b"/proc/self/fd/%d" % fd, -100, b"f.new", 0x400) == 0 # AT_SYMLINK_FOLLOW
+    os.close(fd)
+    os.rename("f.new", "f")
+def update(text):
+    fd = os.open("f", os.O_RDWR | os.O_CREAT, 0o644)
+    os.ftruncate(fd, len(text))
+    os.pwrite(fd, text, 0)
+    os.close(fd)
+def overwrite(text):
+    fd = os.open("f", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.write(fd, text)
+    os.close(fd)
+def second_name(text):
+    if os.path.exists("f.same"): os.unlink("f.same")
+    os.link("f", "f.same")
+    overwrite(text)
+for n in range(25):
+    for step in sys.argv[1].split():
+        text = b"%d %s\n" % (n, step.encode()) + b"x" * (n * 37 % 200)
+        try:
+            globals()[step](text)
+        except OSError as e:
+            sys.exit("%d: %s: %s" % (n, step, e))
+assert open("f", "rb").read() == text
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for _, steps := range []string{
+			"unnamed update", "unnamed overwrite overwrite",
+			"unnamed second_name update", "unnamed update second_name",
+		} {
+			m.Bash(t, "rm -f f f.*")
+			m.Python(t, saver, steps)
+		}
+		if events := m.ReadFile(".locks/events.jsonl"); !*plain && (strings.Contains(events, `"event":"conflict"`) || strings.Contains(events, `"event":"bypass"`)) {
+			t.Errorf("nobody else was there, and the trail says\n%s", events)
+		}
+	})
+}
