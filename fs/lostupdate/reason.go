@@ -115,11 +115,11 @@ func (l *Loss) replaced(labels bool) string {
 	text := l.authorName(&c.Author, labels)
 	switch {
 	case c.Stamp == knowledge.Stamp{} && c.Author.PID == 0 && c.Author.Program == "":
-		text = "it was removed outside the mount, as seen at " + at
+		text = "it was removed outside the mount" + seenAt(&c.Author)
 	case c.Stamp == knowledge.Stamp{}:
 		text += " removed it at " + at
 	case c.Author.PID == 0 && c.Author.Program == "":
-		text = "it was changed outside the mount, as seen at " + at
+		text = "it was changed outside the mount" + seenAt(&c.Author)
 	case l.Back: // and has got a number of its own by that
 		text += fmt.Sprintf(" saved what is now %s at %s (it was removed since, and has been put back)", l.newer(), at)
 	default:
@@ -129,6 +129,15 @@ func (l *Loss) replaced(labels bool) string {
 		text += fmt.Sprintf(", the last of %d changes", n)
 	}
 	return text
+}
+
+// seenAt says when a change outside the mount was noticed. Where nobody knows, as of a change
+// of which only the newer version is left, it says nothing, and not midnight.
+func seenAt(a *knowledge.Author) string {
+	if a.Time.IsZero() {
+		return ""
+	}
+	return ", as seen at " + a.Time.Format(time.TimeOnly)
 }
 
 // Whole is the reason, and why nothing was merged.

@@ -56,6 +56,11 @@ func TestReason(t *testing.T) {
 		}, "f has changed since this program read it. It read version 1 at 00:00:00; it was removed outside the mount, as seen at 00:00:02."},
 		"outside": {func(_ *stage, l *Loss) { l.Basis.Newer.Author = knowledge.Author{Time: time.Now()} },
 			"f has changed since this program read it. It read version 1 at 00:00:00; it was changed outside the mount, as seen at 00:00:02."},
+		"outside, at no known time": {func(_ *stage, l *Loss) { l.Basis.Newer.Author = knowledge.Author{} },
+			"f has changed since this program read it. It read version 1 at 00:00:00; it was changed outside the mount."},
+		"removed outside, at no known time": {func(_ *stage, l *Loss) {
+			l.Basis.Newer.Stamp, l.Basis.Newer.Author = knowledge.Stamp{}, knowledge.Author{}
+		}, "f has changed since this program read it. It read version 1 at 00:00:00; it was removed outside the mount."},
 		"back": {func(_ *stage, l *Loss) { l.Back = true },
 			"f has changed since this program read it. It read version 1 at 00:00:00; prog20[20] saved what is now version 2 at 00:00:01 (it was removed since, and has been put back)."},
 		"apart": {func(_ *stage, l *Loss) { l.Apart = "they are large" },
