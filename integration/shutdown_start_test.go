@@ -149,6 +149,15 @@ func TestTwoDaemons(t *testing.T) {
 	if !strings.Contains(latchfs(t, "mount", data, second).Stderr, fmt.Sprint(pid)) {
 		t.Errorf("the refusal does not name the daemon, %d", pid)
 	}
+	sub := filepath.Join(mnt, "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{second, sub} {
+		if o := latchfs(t, "mount", sub, at); o.Code != 1 || !strings.Contains(o.Stderr, sub+" lies inside the mount at "+mnt) || strings.Contains(o.Stderr, "FUSE") {
+			t.Errorf("a mount of what is in one, at %s: %+v", at, o)
+		}
+	}
 	if isMounted(second) {
 		t.Error("the refused mount is there")
 	}

@@ -35,6 +35,17 @@ func Find(path string) (*mountinfo.Info, error) {
 	return all[len(all)-1], nil
 }
 
+// On returns the mount that path lies on, which is absolute and has no symbolic links.
+func On(path string) (on *mountinfo.Info, err error) {
+	list, err := mountinfo.GetMounts(mountinfo.ParentsFilter(path))
+	for _, i := range list {
+		if on == nil || len(i.Mountpoint) >= len(on.Mountpoint) { // the topmost comes last
+			on = i
+		}
+	}
+	return on, err
+}
+
 // Shows reports whether a mount of latchfs shows the data directory dir.
 func Shows(dir string) bool {
 	list, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {

@@ -71,6 +71,33 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A path lies on the topmost of the mounts on the last directory of the way to it that has one.
+func TestOn(t *testing.T) {
+	needsMounts(t)
+	dir := directory(t)
+	below := dir + "/a"
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	on := func(path, want string) {
+		t.Helper()
+		if i, err := On(path); err != nil || i == nil || i.Source != want {
+			t.Errorf("%s lies on %+v, %v; want %s", path, i, err, want)
+		}
+	}
+	around, err := On(dir)
+	if err != nil || around == nil {
+		t.Fatalf("a plain directory: %v, %v", around, err)
+	}
+	mount(t, "first", below, "tmpfs", 0, "")
+	on(dir, around.Source)
+	on(below, "first")
+	on(below+"/deep/down", "first")
+	on(below+"bove", around.Source)
+	mount(t, "second", below, "tmpfs", 0, "")
+	on(below+"/deep", "second")
+}
+
 // A dead mount of latchfs is taken away; another filesystem, and a plain directory, are left.
 func TestClear(t *testing.T) {
 	needsMounts(t)
