@@ -116,7 +116,7 @@ func (en *endings) endUnlessBusy(s *session, by *holders.Closer) (unix.Errno, []
 	if s.state.HasEnded() {
 		return s.state.Result(), nil
 	}
-	if s.held() || s.expected() {
+	if s.held() || s.expected() || by == nil && s.moving.Load() > 0 {
 		return 0, nil
 	}
 	if busy, dying := en.locks.busyLocked(s, by); busy || len(dying) > 0 {

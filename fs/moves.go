@@ -21,6 +21,23 @@ type moves struct {
 // This file says what becomes of a session whose file gets another name, loses it, or is
 // changed under it by an operation on names of its own family.
 
+// keepFromEnding lets no close that has returned already end the sessions until over is called: no
+// RELEASE, and no end of a mapping. One that is at its end has ended when it returns.
+func (mv *moves) keepFromEnding(sessions ...*session) (over func()) {
+	change := func(by int32) {
+		for _, s := range sessions {
+			if s != nil {
+				s.moving.Add(by)
+			}
+		}
+	}
+	change(1)
+	for _, s := range sessions {
+		_ = s.heldLock() // an end holds the mutex, and this waits for it
+	}
+	return func() { change(-1) }
+}
+
 // moveTo gives the session the name that its owner renamed the file to.
 func (mv *moves) moveTo(s *session, dir *inode, name string) {
 	now := mv.astray.newRename()

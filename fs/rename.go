@@ -69,13 +69,21 @@ func (et *entries) Rename(cancel <-chan struct{}, in *RenameRequest, oldName, ne
 	defer et.rules.table.Release(l)
 	r.lb = lb
 	for {
-		if e := r.look(); e != 0 {
-			return e
-		}
-		if e := r.run(l); e != errEnded {
+		if e := r.attempt(l); e != errEnded {
 			return e
 		}
 	}
+}
+
+// attempt looks at the names and runs the rename, while no session of the caller's own on them
+// ends without anybody waiting for that: it would commit under a name that its file has no more,
+// or has not yet.
+func (r *renaming) attempt(l *lockmgr.Lock) unix.Errno {
+	defer r.moves.keepFromEnding(r.ownSession(r.from), r.ownSession(r.to))()
+	if e := r.look(); e != 0 {
+		return e
+	}
+	return r.run(l)
 }
 
 // errEnded says that the caller's own session, which another thread was closing,

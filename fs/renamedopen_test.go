@@ -67,3 +67,62 @@ func TestMetadataOfAFileThatIsRenamedWhileOpen(t *testing.T) {
 		t.Errorf("the attribute has %d bytes, %v", n, st)
 	}
 }
+
+// The RELEASE of a file comes while its own program gives it another name: on the disk it has
+// that already, and its session not yet. What was written is in the file, under its new name.
+func TestReleaseAmidARename(t *testing.T) {
+	for what, flags := range map[string]uint32{"rename": 0, "exchange": unix.RENAME_EXCHANGE} {
+		t.Run(what, func(t *testing.T) {
+			r, _ := unmounted(t, "")
+			at := func(name string) string { return filepath.Join(r.data, name) }
+			for name, content := range map[string]string{"f": "old", "g": "another"} {
+				if err := os.WriteFile(at(name), []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			id := r.lookup("f")
+			fh, e := r.open(id, unix.O_RDWR)
+			if e != 0 {
+				t.Fatal(e)
+			}
+			r.write(id, fh, 0, "new")
+			r.f.locks.advisoryKeys.RLock() // which the session's new name needs
+			renamed := make(chan unix.Errno)
+			go func() {
+				in := RenameRequest{Request: r.header(rootID), NewDir: rootID, Flags: flags}
+				renamed <- r.f.entries.Rename(nil, &in, "f", "g")
+			}()
+			r.await("the rename on the disk", func() bool {
+				b, err := os.ReadFile(at("g"))
+				return err == nil && string(b) == "old"
+			})
+			r.release(id, fh)
+			r.f.locks.advisoryKeys.RUnlock()
+			if e := <-renamed; e != 0 {
+				t.Errorf("the rename: %v", e)
+			}
+			r.await("the commit", func() bool {
+				b, err := os.ReadFile(at("g"))
+				return err == nil && string(b) != "old"
+			})
+			for name, want := range map[string]string{"f": "another", "g": "new"} {
+				if b, err := os.ReadFile(at(name)); string(b) != want && (flags != 0 || !os.IsNotExist(err)) {
+					t.Errorf("%s holds %q, %v", name, b, err)
+				}
+			}
+			if kept := r.kept(); len(kept) > 0 {
+				t.Errorf("kept aside: %q", kept)
+			}
+		})
+	}
+}
+
+// await waits for what another goroutine does.
+func (r *requests) await(what string, is func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("not in time: %s", what)
+		}
+	}
+}

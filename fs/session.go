@@ -110,8 +110,9 @@ type sessionAuthor struct {
 	named    atomic.Pointer[string] // the program that writes it: see program
 }
 
-// sessionPlace is where a session is. nodes.mu guards it.
+// sessionPlace is where a session is. nodes.mu guards it, but for what is atomic.
 type sessionPlace struct {
+	moving  atomic.Int32    // operations that give its file another name: see moves.keepFromEnding
 	parent  *inode          // the directory of dentry; pinned
 	dentry  *dentry         // its name, with a reference; of one that is over, the last
 	walkers int             // callers on their way to the shadow
