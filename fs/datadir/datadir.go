@@ -70,10 +70,6 @@ func Open(c Config) (*Dir, error) {
 			return nil, err
 		}
 	}
-	// Nothing in a mount can be data of another one, which would find no place for its state.
-	if i, err := mounts.On(path); err == nil && i != nil && i.FSType == mounts.FSType {
-		return nil, fmt.Errorf("%w: %s lies inside the mount at %s", mounts.ErrAlreadyMounted, path, i.Mountpoint)
-	}
 	d := &Dir{Path: path, Mountpoint: mnt, warnf: c.Warnf}
 	if d.FD, err = openResolved(path); err != nil {
 		if err == unix.ENOTDIR {
@@ -86,6 +82,11 @@ func Open(c Config) (*Dir, error) {
 		return nil, err
 	}
 	d.warnOfNetwork()
+	// Nothing in a mount can be data of another one, which would find no place for its state.
+	if i, err := mounts.On(path); err == nil && i != nil && i.FSType == mounts.FSType {
+		unix.Close(d.FD)
+		return nil, fmt.Errorf("%w: %s lies inside the mount at %s", mounts.ErrAlreadyMounted, path, i.Mountpoint)
+	}
 	return d, nil
 }
 
