@@ -19,24 +19,8 @@ func (r *requests) nameless(text string) (id, fh uint64) {
 	if e := r.f.opens.Tmpfile(nil, &in, &made); e != 0 {
 		r.t.Fatal(e)
 	}
-	if _, err := unix.Pwrite(r.f.nodes.fdOfHandle(r.t, r.f, made.Handle), []byte(text), 0); err != nil {
-		r.t.Fatal(err)
-	}
+	r.write(made.Node, made.Handle, 0, text)
 	return made.Node, made.Handle
-}
-
-// fdOfHandle is a descriptor of the file behind an open handle, for the test to write by.
-func (ns *nodes) fdOfHandle(t *testing.T, f *FS, fh uint64) int {
-	t.Helper()
-	ns.mu.Lock()
-	fd := f.handles.open[fh].n.fd
-	ns.mu.Unlock()
-	w, err := f.handles.reopen(fd, unix.O_RDWR)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(w) })
-	return w
 }
 
 func (r *requests) link(id uint64, name string) {
@@ -141,9 +125,7 @@ func TestOpenedLiveAtTheLastClose(t *testing.T) {
 	if by := r.f.nodes.liveBy("f"); by != liveByHandle {
 		t.Errorf("f has a live descriptor, and is live by %v", by)
 	}
-	if _, err := unix.Pwrite(r.f.nodes.fdOfHandle(t, r.f, other), []byte("longer"), 0); err != nil {
-		t.Fatal(err)
-	}
+	r.write(id, other, 0, "longer")
 	r.release(id, other)
 	r.wantOrdinary("after the second close")
 }

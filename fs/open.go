@@ -304,7 +304,7 @@ func (op *opens) openPlain(in *OpenRequest, k *kernelNode, n *inode, live bool, 
 		}
 	}
 	op.handles.startIO(h, iomode.Passthrough, out)
-	if out.Passthrough && h.writes() {
+	if out.Passthrough && h.writes() && in.Flags&unix.O_TRUNC == 0 { // else it has just been opened
 		if e := op.handles.mayPassWrites(h); e != 0 {
 			op.endings.closeHandle(h)
 			return e

@@ -14,7 +14,7 @@ var oldOpens = map[int]int{unix.SYS_OPEN: 1, unix.SYS_CREAT: -1}
 var oldChowns = []int{unix.SYS_CHOWN, unix.SYS_LCHOWN}
 
 // oldSetters are those by which they change other attributes of the file at a path.
-var oldSetters = []int{unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES}
+var oldSetters = []int{unix.SYS_CHMOD, unix.SYS_UTIME, unix.SYS_UTIMES}
 
 // oldUnlinks are those by which they remove the names of files.
 var oldUnlinks = []int{unix.SYS_UNLINK}

@@ -61,7 +61,7 @@ func SetsTimes(call proc.Call) bool {
 	return slices.Contains(oldUtimes, call.Nr)
 }
 
-var setters = slices.Concat(oldSetters, []int{
+var setters = slices.Concat(oldChowns, oldSetters, []int{
 	unix.SYS_FCHMODAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 })
 
