@@ -68,6 +68,39 @@ func TestMetadataOfAFileThatIsRenamedWhileOpen(t *testing.T) {
 	}
 }
 
+// A change of metadata by the new name is the file's at once. The RELEASE of a descriptor that
+// was closed before the rename, with nothing written, makes no version of it.
+func TestMetadataBeforeALateRelease(t *testing.T) {
+	r, _ := unmounted(t, "")
+	id, fh := r.create("tmp")
+	r.write(id, fh, 0, "new")
+	if st := r.closes(id, fh); st != 0 {
+		t.Fatalf("close: %v", st)
+	}
+	r.release(id, fh)
+	fh, e := r.open(id, unix.O_WRONLY)
+	if e != 0 {
+		t.Fatal(e)
+	}
+	if st := r.closes(id, fh); st != 0 {
+		t.Fatalf("close: %v", st)
+	}
+	if st := r.f.entries.Rename(nil, &RenameRequest{Request: r.header(rootID), NewDir: rootID}, "tmp", "f"); st != 0 {
+		t.Fatalf("rename: %v", st)
+	}
+	r.want("after the rename", "new", map[string]int{"commit": 1})
+	var attr AttrReply
+	mode := SetAttrRequest{Request: r.header(r.lookup("f")), Set: SetMode, Mode: 0o604}
+	if st := r.f.attrs.SetAttr(nil, &mode, &attr); st != 0 {
+		t.Fatalf("chmod: %v", st)
+	}
+	r.release(id, fh)
+	r.want("after the RELEASE", "new", map[string]int{"commit": 1})
+	if st, err := os.Stat(filepath.Join(r.data, "f")); err != nil || st.Mode().Perm() != 0o604 {
+		t.Errorf("f: %v, %v", st.Mode(), err)
+	}
+}
+
 // The RELEASE of a file comes while its own program gives it another name: on the disk it has
 // that already, and its session not yet. What was written is in the file, under its new name.
 func TestReleaseAmidARename(t *testing.T) {

@@ -189,9 +189,13 @@ func (ats *attrs) alsoShadow(c *caller, p place, committed func() unix.Errno, ch
 	if s == nil || s.state.HasEnded() {
 		return 0
 	}
+	s.content.BeforeMeta()
 	e := errnoOf(change(ats.nodes.fdOf(s.inode)))
 	ats.moves.rebaseLocked(s, p.dir, p.name) // our own change is no bypass
-	return e
+	if e != 0 {
+		return e
+	}
+	return errnoOf(s.content.AfterMeta())
 }
 
 // setattrHandle is ftruncate, and what else comes with a descriptor.
