@@ -22,13 +22,17 @@ import (
 // Processes do not share descriptors: the first one, go test's own, builds the programs,
 // and runs this test binary again for each share of the tests.
 
-var processes = flag.Int("processes", 0, "run the tests in `n` processes; 0: one for each processor, but a single one with -v")
+var processes = flag.Int("processes", 0, "run the tests in `n` processes at a time; 0: one for each processor, but a single one with -v")
 
 const (
 	shareEnv = "LATCHFS_TEST_SHARE" // "1 of 2": the share that a process runs; empty in the first process
 	runEnv   = "LATCHFS_TEST_RUN"   // the directory that all shares of this run have
 
 	missingSuffix = ".missing" // of the files in which shares leave what they were missing
+
+	// sharesEach is how many shares there are for each process that runs at a time: with one
+	// each, the last of them runs alone for as long as its tests happen to take longer.
+	sharesEach = 4
 )
 
 // onlyLists tells whether this process is asked for the names of the tests alone.
@@ -38,7 +42,7 @@ func onlyLists() bool { return flag.Lookup("test.list").Value.String() != "" }
 func runShares() int {
 	// A child dies with the thread that has started it.
 	runtime.LockOSThread()
-	shares, err := cutShares()
+	shares, atOnce, err := cutShares()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration: the names of the tests:", err)
 		return 1
@@ -54,7 +58,7 @@ func runShares() int {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		return 1
 	}
-	code := awaitShares(run, shares)
+	code := awaitShares(run, shares, atOnce)
 	if err := tellMissing(run); err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		code = max(code, 1)
@@ -62,8 +66,8 @@ func runShares() int {
 	return code
 }
 
-// cutShares returns what each process is to run in place of -run.
-func cutShares() ([]string, error) {
+// cutShares returns what each share is to have in place of -run, and how many shares run at once.
+func cutShares() (patterns []string, atOnce int, err error) {
 	asked := flag.Lookup("test.run").Value.String()
 	n := *processes
 	if n == 0 && !testing.Verbose() {
@@ -76,17 +80,18 @@ func cutShares() ([]string, error) {
 		}
 	}
 	if n <= 1 || strings.Contains(asked, "/") {
-		return []string{asked}, nil
+		return []string{asked}, 1, nil
 	}
 	out, err := exec.Command("/proc/self/exe", "-test.list", cmp.Or(asked, ".")).Output()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return shareOut(slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return !strings.HasPrefix(name, "Test") }), n), nil
+	names := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return !strings.HasPrefix(name, "Test") })
+	return shareOut(names, n*sharesEach), n, nil
 }
 
-// shareOut shares the names of tests out to at most n processes, and returns for each a
-// pattern of -run. Neighbours, which often take equally long, go to different ones.
+// shareOut cuts the names of tests into at most n shares, and returns for each a pattern of
+// -run. Neighbours, which often take equally long, go to different ones.
 func shareOut(names []string, n int) []string {
 	var patterns []string
 	for i := range max(1, min(n, len(names))) {
@@ -99,42 +104,56 @@ func shareOut(names []string, n int) []string {
 	return patterns
 }
 
-// awaitShares starts a process for each share, waits for all of them, and returns the
-// highest of their exit codes.
-func awaitShares(run string, shares []string) int {
-	var started []*exec.Cmd
+// awaitShares runs each share in a process, at most atOnce at a time, and returns the highest
+// of their exit codes.
+func awaitShares(run string, shares []string, atOnce int) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	running, ended := map[*exec.Cmd]bool{}, make(chan *exec.Cmd)
 	code := 0
-	for i, pattern := range shares {
-		cmd := exec.Command("/proc/self/exe", append(slices.Clone(os.Args[1:]), "-test.run="+pattern)...)
-		cmd.Args[0] = os.Args[0]
-		cmd.Env = append(os.Environ(), runEnv+"="+run, fmt.Sprintf("%s=%d of %d", shareEnv, i+1, len(shares)))
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if os.Geteuid() == 0 {
-			cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	for next := 0; next < len(shares) || len(running) > 0; {
+		if next < len(shares) && len(running) < atOnce {
+			cmd, err := startShare(run, shares[next], fmt.Sprintf("%d of %d", next+1, len(shares)))
+			next++
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "integration: a process for tests:", err)
+				code = 1
+				continue
+			}
+			running[cmd] = true
+			go func() {
+				_ = cmd.Wait() // its state says how it has ended
+				ended <- cmd
+			}()
+			continue
 		}
-		if err := cmd.Start(); err != nil {
-			fmt.Fprintln(os.Stderr, "integration: a process for tests:", err)
-			code = 1
-			break
-		}
-		started = append(started, cmd)
-	}
-	go func() {
-		for s := range signals {
-			for _, cmd := range started {
+		select {
+		case cmd := <-ended:
+			delete(running, cmd)
+			if !cmd.ProcessState.Success() {
+				code = max(code, 1, cmd.ProcessState.ExitCode())
+			}
+		case s := <-signals:
+			next, code = len(shares), max(code, 1) // it ends all
+			for cmd := range running {
 				cmd.Process.Signal(s)
 			}
 		}
-	}()
-	for _, cmd := range started {
-		if err := cmd.Wait(); err != nil {
-			code = max(code, 1, cmd.ProcessState.ExitCode())
-		}
 	}
 	return code
+}
+
+// startShare starts the process that runs the tests of the pattern.
+func startShare(run, pattern, share string) (*exec.Cmd, error) {
+	cmd := exec.Command("/proc/self/exe", append(slices.Clone(os.Args[1:]), "-test.run="+pattern)...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), runEnv+"="+run, shareEnv+"="+share)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
+	return cmd, cmd.Start()
 }
 
 // passMissing leaves what this share was missing for tellMissing.

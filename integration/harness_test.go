@@ -1,7 +1,7 @@
 // Package integration runs the built latchfs binary on real mounts with real
 // processes as its clients, and holds it to the promises of the README.
 //
-// The tests are shared out to a few processes, which run at the same time (-processes 1:
+// The tests are shared out to processes, a few of which run at the same time (-processes 1:
 // one). As root each lives in a mount namespace of its own, so that a mount it leaves
 // behind dies with it. Every mount is started on a fresh data directory, and when a test
 // ends its mount is stopped as an operator would stop it (SIGTERM) and then examined: no
