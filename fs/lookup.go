@@ -82,6 +82,11 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 	op.nodes.mu.Lock()
 	is := op.nodes.nameLocked(parent, name)
 	op.nodes.mu.Unlock()
+	if is.sess != nil && op.endings.awaitRelease(is.sess) {
+		op.nodes.mu.Lock()
+		is = op.nodes.nameLocked(parent, name)
+		op.nodes.mu.Unlock()
+	}
 	if !is.busy() {
 		return nil, false, 0
 	}

@@ -126,6 +126,8 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
 			switch {
+			case op.endings.awaitRelease(s):
+				return op.openLeft(cancel, in, k, out)
 			case op.astray.walks.Repeated(c):
 				return op.openBase(in, k, s, out)
 			case c.TID() == 0 && op.astray.strayed.PerhapsRepeated(op.nodes.nameKey(n), s.id):
@@ -183,6 +185,11 @@ func (op *opens) openAfter(cancel <-chan struct{}, in *OpenRequest, k *kernelNod
 	case <-cancel:
 		return unix.EINTR
 	}
+	return op.openLeft(cancel, in, k, out)
+}
+
+// openLeft opens what a session that is over has made of the node.
+func (op *opens) openLeft(cancel <-chan struct{}, in *OpenRequest, k *kernelNode, out *Opened) unix.Errno {
 	op.nodes.mu.Lock()
 	unpublished := k.in.orphan
 	op.nodes.mu.Unlock()

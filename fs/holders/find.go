@@ -20,7 +20,12 @@ type Finding struct {
 func (s *Set) Find(owner lockmgr.Owner, by *Closer) Finding {
 	var dying []lockmgr.Owner
 	exits := by != nil && by.Exiting
+	s.unseen.Store(false)
 	if !(exits && by.Owner == owner) {
+		if owner.PID == 0 {
+			s.unseen.Store(true)
+			return Finding{Held: true}
+		}
 		if !s.charge(owner.PID) || s.lookAtOwner(owner, by) {
 			return Finding{Held: true}
 		}
@@ -78,12 +83,21 @@ func (s *Set) IsMapped() bool {
 	return false
 }
 
-// Anybody looks through all processes for one that holds the file.
+// Anybody looks through all processes for one that is seen to hold the file.
 func (s *Set) Anybody() (o lockmgr.Owner, ok bool) {
+	defer s.unseen.Store(false)
 	for _, o := range s.c.Procs.All() {
-		if s.charge(o.PID) && s.look(o.PID) {
+		s.unseen.Store(false)
+		if s.charge(o.PID) && s.look(o.PID) && !s.unseen.Load() {
 			return o, true
 		}
 	}
 	return lockmgr.Owner{}, false
 }
+
+// IsUnseen reports whether the last Find has taken the file for held because nobody can tell who
+// holds it: RELEASE is due, unless a descriptor is left.
+func (s *Set) IsUnseen() bool { return s.unseen.Load() }
+
+// StopAwaiting has IsUnseen say no until the next Find: RELEASE was waited for, and has not come.
+func (s *Set) StopAwaiting() { s.unseen.Store(false) }

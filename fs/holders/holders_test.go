@@ -152,7 +152,8 @@ func TestTheDeadAreForgotten(t *testing.T) {
 	}
 }
 
-// A process of which nothing is known is nobody's member, and has no children.
+// A process of which nothing is known is nobody's member, and has no children. Its own file it
+// holds in doubt.
 func TestForeign(t *testing.T) {
 	w := newWorld(t, 10)
 	s := w.opened(10, false)
@@ -161,11 +162,51 @@ func TestForeign(t *testing.T) {
 	s.Note(by.Owner)
 	s.NoteChildren(by)
 	w.wantAsked("the close of a foreigner")
-	w.want("its close, of a file of its own", s.Find(by.Owner, by), false, 0)
-	w.wantAsked("the look after it", "opens 10")
+	w.want("its close, of a file of its own", s.Find(by.Owner, by), true, 0)
+	w.wantAsked("the look after it")
+	if !s.IsUnseen() {
+		t.Error("the file of a foreigner is not unseen")
+	}
 	w.want("of another's file", s.Find(owner(10), by), false, 0)
+	if s.IsUnseen() {
+		t.Error("another's file is unseen")
+	}
 	if seen := s.Seen(); len(seen) != 1 {
 		t.Errorf("seen: %v", seen)
+	}
+}
+
+// A process that is not shown to the daemon holds the file in doubt, until it exits. It is not
+// found among all, for nearly all might hold the file then.
+func TestHidden(t *testing.T) {
+	w := newWorld(t, 10, 20)
+	s := w.opened(10, true)
+	w.procs[10].hidden, w.procs[20].hidden = true, true
+	w.want("a close", s.Find(owner(10), w.closes(s, 10)), true, 0)
+	if !s.IsUnseen() {
+		t.Error("it is not unseen")
+	}
+	s.StopAwaiting()
+	if s.IsUnseen() {
+		t.Error("it is unseen although nobody waits any more")
+	}
+	w.procs[10].exiting = true
+	w.want("its end, with a child", s.Find(owner(10), w.closes(s, 10)), true, 20)
+	w.dies(20)
+	w.want("its end, without", s.Find(owner(10), w.closes(s, 10)), false, 0)
+	if s.IsUnseen() {
+		t.Error("it is unseen, and nobody may hold it")
+	}
+	w.procs[10].exiting = false
+	if o, ok := s.Anybody(); ok {
+		t.Errorf("among all %v was found", o)
+	}
+	w.start(50, 1).fds = 1
+	if o, ok := s.Anybody(); !ok || o != owner(50) {
+		t.Errorf("among all %v was found, %v", o, ok)
+	}
+	if s.IsUnseen() {
+		t.Error("it is unseen after a look at all")
 	}
 }
 

@@ -50,6 +50,7 @@ type Set struct {
 
 	mappable   bool        // somebody opened it to read and write: mmap(2) needs the right to read
 	onlyMapped atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
+	unseen     atomic.Bool // see IsUnseen
 	// unlooked has closed its descriptor, and whether it has another was not looked up; nil:
 	// there is no such look to be made.
 	unlooked atomic.Pointer[lockmgr.Owner]
@@ -146,6 +147,10 @@ func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) (holds bool) {
 // descriptors to write.
 func (s *Set) judge(pid int32, file proc.File, w int, err error) (holds bool) {
 	if err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
+		return true
+	}
+	if proc.IsHidden(err) {
+		s.unseen.Store(true)
 		return true
 	}
 	if !s.mappable {

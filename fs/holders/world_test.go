@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"latchfs/fs/account"
 	"latchfs/lockmgr"
 	"latchfs/lockmgr/proc"
@@ -27,6 +29,7 @@ type process struct {
 	fds      int    // descriptors to write the file
 	mapped   bool
 	inExec   bool // it cannot be looked at
+	hidden   bool // nor shown to the daemon
 	memBusy  bool // its mappings cannot be
 	signal   int
 	exiting  bool
@@ -221,6 +224,8 @@ func (w *world) opens(p *process, f proc.File) (writable, readable int, err erro
 		return 0, 0, nil
 	case p.inExec:
 		return 0, 0, fmt.Errorf("descriptors of process %d: %w", p.pid, proc.ErrBusy)
+	case p.hidden:
+		return 0, 0, fmt.Errorf("descriptors of process %d: %w", p.pid, unix.EACCES)
 	case f.Ino != asOpen.Ino:
 		return 0, 0, errors.New("another file")
 	}

@@ -1,7 +1,9 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -23,13 +25,17 @@ type File struct {
 // has reports whether a number is one of the file's.
 func (f *File) has(ino uint64) bool { return ino == f.Ino || slices.Contains(f.Also, ino) }
 
+// IsHidden reports whether a look has failed because the kernel shows the process to other users
+// than this one alone (PTRACE_MODE_READ, ptrace(2)): what it has open is not known then.
+func IsHidden(err error) bool { return errors.Is(err, os.ErrPermission) }
+
 // Opens counts the descriptors that a process has of a file: those open for
 // writing, and those open for reading only. O_PATH descriptors do not count. A
 // process that has gone, or is exiting and has closed everything, has none; the
 // descriptor whose close is under way (FLUSH) is not counted any more. Threads
 // that share no descriptors with their leader (unshare(2), CLONE_FILES) and
 // descriptors in flight over a socket are not seen. The error is ErrBusy if one of the
-// descriptors does not say what it is.
+// descriptors does not say what it is, and one that IsHidden knows if this process may not see them.
 func (r *Reader) Opens(pid int32, f File) (writable, readable int, err error) {
 	c, err := patientlyOfFiles(r, pid, func(a *asking) (*openCounter, error) {
 		c := &openCounter{r: r, a: a, pid: pid, file: f}
