@@ -90,18 +90,22 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 }
 
 // exactly wants n arguments, those of the command's usage line.
-func exactly(n int) cobra.PositionalArgs {
+func exactly(n int) cobra.PositionalArgs { return between(n, n) }
+
+// between wants at least and at most so many arguments, those of the command's usage line.
+func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		want := strings.TrimPrefix(cmd.Use, cmd.Name()+" ")
-		switch len(args) {
-		case n:
+		switch n := len(args); {
+		case least <= n && n <= most:
 			return nil
-		case 0:
+		case n == 0:
 			return usagef("want %s", want)
-		case 1:
+		case n == 1:
 			return usagef("want %s, and there is one argument", want)
+		default:
+			return usagef("want %s, and there are %d arguments", want, n)
 		}
-		return usagef("want %s, and there are %d arguments", want, len(args))
 	}
 }
 

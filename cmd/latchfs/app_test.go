@@ -14,6 +14,13 @@ func TestExactArguments(t *testing.T) {
 		"restore f":         "latchfs restore: want FILE VERSION, and there is one argument\n",
 		"rejected restore":  "latchfs rejected restore: want ID\n",
 		"fsck a b c":        "latchfs fsck: want DIR, and there are 3 arguments\n",
+		"diff":              "latchfs diff: want FILE [VERSION [VERSION]]\n",
+		"diff f 1 2 3":      "latchfs diff: want FILE [VERSION [VERSION]], and there are 4 arguments\n",
+		"history a b":       "latchfs history: want [FILE|DIR], and there are 2 arguments\n",
+		"list a b":          "latchfs list: want [PATH], and there are 2 arguments\n",
+		"status a b":        "latchfs status: want [PATH], and there are 2 arguments\n",
+		"policy check":      "latchfs policy check: want FILE...\n",
+		"policy test":       "latchfs policy test: want PATH...\n",
 		"label":             "latchfs label: want NAME\n",
 		"forget a b --json": "latchfs forget: want FILE, and there are 2 arguments\n",
 	} {

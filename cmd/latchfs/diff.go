@@ -23,7 +23,7 @@ version that is kept and the file as it is now.
 
 The exit code is 0 if they are the same, and 1 if not; it is 1, too, when that could
 not be found out; then standard error says why.`,
-		Args: cobra.RangeArgs(1, 3),
+		Args: between(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, p, err := f.about(cmd, sys, args[0])
 			if err != nil {

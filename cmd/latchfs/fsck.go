@@ -69,6 +69,9 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if data == nil {
+		if whole := dataDirectoryOf(path); whole != "" {
+			return fmt.Errorf("%s is in the data directory %s, which is checked as a whole: latchfs fsck %[2]s", path, whole)
+		}
 		return f.print(cmd.OutOrStdout(), path, nil, "no state directory, so nothing to check")
 	}
 	defer data.close()
@@ -220,21 +223,37 @@ func (d *offline) keepOut(path, real string, repair bool) error {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return os.NewSyscallError("flock", err)
 		}
-		if mountedFrom(real) || time.Now().After(deadline) {
-			return inUse(path, real)
+		mountpoint, found := mountedFrom(real)
+		if found || time.Now().After(deadline) {
+			return inUse(path, real, mountpoint)
 		}
 	}
 }
 
-// mountedFrom tells whether a mount of ours shows the data directory.
-func mountedFrom(real string) bool {
+// mountedFrom tells whether a mount of ours shows the data directory, and where.
+func mountedFrom(real string) (mountpoint string, found bool) {
 	mounts, err := latchfsMounts()
 	for _, m := range mounts {
 		if m.Source == real {
-			return true
+			return m.Mountpoint, true
 		}
 	}
-	return err != nil
+	return "", err != nil
+}
+
+// dataDirectoryOf is the nearest directory above path in which latchfs has been, or "".
+func dataDirectoryOf(path string) string {
+	dir, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	for err == nil && dir != "/" {
+		dir = filepath.Dir(dir)
+		if st, err := os.Lstat(filepath.Join(dir, commit.StateDirName)); err == nil && st.IsDir() {
+			return dir
+		}
+	}
+	return ""
 }
 
 // unmounted resolves a path, and refuses one that leads into a mount of ours.
@@ -250,14 +269,19 @@ func unmounted(path string) (real string, err error) {
 		return "", err
 	}
 	m, err := machine().mountOf(real)
-	if err == nil && m != nil && m.FSType == fsType {
-		err = inUse(path, m.Source)
+	switch {
+	case err != nil || m == nil || m.FSType != fsType:
+	case real == m.Mountpoint:
+		err = inUse(path, m.Source, m.Mountpoint)
+	default:
+		err = fmt.Errorf("%s is in the mount at %s; a data directory is checked as a whole, and not while it is mounted: latchfs umount %[2]s && latchfs fsck %s",
+			path, m.Mountpoint, m.Source)
 	}
 	return real, err
 }
 
-// inUse says who has the data directory.
-func inUse(path, real string) error {
+// inUse says who has the data directory, and what to do if it is mounted somewhere.
+func inUse(path, real, mountpoint string) error {
 	lock := filepath.Join(real, commit.StateDirName, commit.LockName)
 	holder := "another process"
 	if pid := lockPID(lock); pid != "" { // in some pid namespace
@@ -270,5 +294,8 @@ func inUse(path, real string) error {
 			holder = "pid " + pid
 		}
 	}
-	return fmt.Errorf("%s is in use by %s: unmount it first (latchfs umount)", path, holder)
+	if mountpoint == "" {
+		return fmt.Errorf("%s is in use by %s, and no mount that can be seen here shows it", path, holder)
+	}
+	return fmt.Errorf("%s is in use by %s: unmount it first (latchfs umount %s)", path, holder, mountpoint)
 }

@@ -36,7 +36,7 @@ many are kept of a file, and how much in all.`,
 		Example: `  latchfs history todo.json
   latchfs history --deleted src        # what was deleted there
   cat .locks/history/todo.json/3`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, sys, args)
 		},

@@ -31,7 +31,7 @@ func newListCommand(sys system) *cobra.Command {
 enter. Nothing is printed where nothing is held.`,
 		Example: `  latchfs list
   [ -z "$(latchfs list --mine --for $$)" ] && echo 'everything is released'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, sys, args)
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func newPolicyCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check policy files; every mistake is printed with its line",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  between(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			var wrong []error
 			for _, file := range files {
@@ -78,7 +79,7 @@ mount's root; they need not exist.
 
 The command does not look at the disk. On a mount, a file for which it says atomic
 is live if a directory above it holds a database (live-if); it says so in a note.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: between(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			p, err := f.load()
 			if err != nil {

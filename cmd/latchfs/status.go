@@ -20,7 +20,7 @@ func newStatusCommand() *cobra.Command {
 		Long: `Show the locks of the mount that PATH is in, or of every latchfs mount that you may
 enter: what is held, by whom, since when, and who waits for it. The same text is the
 file .locks/status in the mount.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mounts, err := statusMounts(args)
 			if err != nil {

@@ -55,6 +55,9 @@ func (f *umountFlags) run(cmd *cobra.Command, path string) error {
 			return nil
 		}
 	}
+	if errors.Is(err, errNotMounted) {
+		return notMounted(path, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -182,4 +185,18 @@ func usesMount(proc string, m *mountinfo.Info) bool {
 		}
 	}
 	return false
+}
+
+// notMounted is the error of a path at which nothing is mounted. It names the mount that the
+// path is in, if that is one of ours. Nothing on a mount is touched, for it may be dead.
+func notMounted(path string, err error) error {
+	abs, e := filepath.Abs(path)
+	if e != nil {
+		return err
+	}
+	m, e := machine().mountOf(abs)
+	if e != nil || m == nil || m.FSType != fsType {
+		return err
+	}
+	return fmt.Errorf("%w: it is in the mount at %s", err, m.Mountpoint)
 }
