@@ -3,7 +3,8 @@
 //
 // A reader is told of a refusal that concerns it and of whose file it may know:
 //
-//   - It concerns the process that was refused, its ancestors, its descendants, and those
+//   - It concerns the process that was refused, its ancestors with their children, however
+//     deep in a build it was (a shell, and the cat that it starts), its descendants, and those
 //     with whom it shares an ancestor at most four generations up. Pid 1 is everybody's
 //     ancestor, and does not count. They must be of the same user: one sshd or cron is
 //     above everybody. A reader who sees everything is told of its relatives of any user.
@@ -139,18 +140,21 @@ func (x *Refusal) concerns(v report.Viewer) bool {
 	if v.PID == 0 {
 		return x.Owner.PID == 0
 	}
-	near := map[lockmgr.Owner]bool{x.Owner: true}
+	up := map[lockmgr.Owner]int{x.Owner: 0}
 	for i, a := range x.Lineage {
-		if i >= generations || a.Owner.PID <= 1 {
+		if a.Owner.PID <= 1 {
 			break
 		}
-		near[a.Owner] = true
+		up[a.Owner] = i + 1
 	}
 	for i, p := range v.Lineage {
 		if i > generations || p.PID <= 1 {
 			break
 		}
-		if near[lockmgr.Owner{PID: p.PID, Start: p.Start}] {
+		// The viewer itself, and its parent, which is the shell that it is typed into, have
+		// started the refused process.
+		far, ok := up[lockmgr.Owner{PID: p.PID, Start: p.Start}]
+		if ok && (far <= generations || i <= 1) {
 			return true
 		}
 	}

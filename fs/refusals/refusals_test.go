@@ -83,8 +83,8 @@ func TestSameLostUpdate(t *testing.T) {
 	}
 }
 
-// A refusal concerns the process, its relatives within four generations, and nobody who
-// is related by pid 1 alone.
+// A refusal concerns the process, its relatives within four generations, who has started it
+// and what that starts beside it, and nobody who is related by pid 1 alone.
 func TestConcerns(t *testing.T) {
 	x := refused(nil)
 	for _, pid := range []int32{40, 30, 20, 10, 5, 1} {
@@ -105,7 +105,9 @@ func TestConcerns(t *testing.T) {
 		"a sibling":                  {&x, viewer(60, 40, 30), true},
 		"a cousin":                   {&x, viewer(61, 60, 30), true},
 		"a stranger":                 {&x, viewer(70, 71, 1), false},
-		"five generations off":       {&x, viewer(80, 5, 1), false},
+		"its shell, five above":      {&x, viewer(5, 1), true},
+		"a child of that":            {&x, viewer(80, 5, 1), true},
+		"five generations off":       {&x, viewer(80, 81, 5, 1), false},
 		"a far descendant":           {&x, viewer(90, 91, 92, 93, 94, 50), false},
 		"a reused pid":               {&x, report.Viewer{UID: ann, PID: 50, Lineage: []report.Process{{PID: 50, Start: 51}}}, false},
 		"another user's relative":    {&x, bobs, false},
