@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -114,7 +115,7 @@ func (h *handle) IsTold() bool { return !h.noFlush }
 
 // Opens implements advisory.File.
 func (h *handle) Opens(pid int32) (int, error) {
-	w, r, err := h.handles.callers.proc.Opens(pid, h.handles.procFile(h.n))
+	w, r, err := h.handles.callers.proc.Opens(pid, h.procFile())
 	return w + r, err
 }
 
@@ -187,6 +188,22 @@ func (n *inode) standingLocked() standing {
 		is.sess, is.replaced = nil, false
 	}
 	return is
+}
+
+// procFile is what the handle has open as /proc shows it.
+func (h *handle) procFile() proc.File { return h.handles.procFileAt(h.k, h.n) }
+
+// procFileAt is n as /proc shows it to processes that have opened it at the node k. The kernel
+// may still know that by a number from before: that of the version from which n was made.
+func (hs *handles) procFileAt(k *kernelNode, n *inode) proc.File {
+	file := hs.procFile(n)
+	hs.nodes.mu.Lock()
+	earlier := slices.Clone(k.numbers)
+	hs.nodes.mu.Unlock()
+	for _, key := range earlier {
+		file.Also = append(file.Also, hs.disk.inoFor(key.dev, key.ino))
+	}
+	return file
 }
 
 // procFile is n as /proc shows it to processes that have it open.

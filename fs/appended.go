@@ -66,7 +66,7 @@ func (is appendedName) MayOpen(fd int) bool { return is.c.MayOpen(fd, is.h.flags
 func (is appendedName) Reopen(fd, flags int) (int, error) { return is.handles.reopen(fd, flags) }
 
 // File implements records.Names.
-func (is appendedName) File() proc.File { return is.handles.procFile(is.h.n) }
+func (is appendedName) File() proc.File { return is.h.procFile() }
 
 // Tail implements records.Names.
 func (is appendedName) Tail(fd int) (records.Tail, error) {

@@ -44,7 +44,7 @@ func (en lostupdateEngine) SeesEverything(uid uint32) bool { return seesEverythi
 func (en lostupdateEngine) OnlyLocked(path string, b *knowledge.Basis) *knowledge.Sight {
 	f := en.f
 	h, sight := f.losses.givenBy(b)
-	if h == nil || !f.locks.advisory.IsLocked(h) || !f.callers.proc.AtStart(sight.Who.Self.PID, f.handles.procFile(h.n)) {
+	if h == nil || !f.locks.advisory.IsLocked(h) || !f.callers.proc.AtStart(sight.Who.Self.PID, h.procFile()) {
 		return nil
 	}
 	h.sight.Store(nil)

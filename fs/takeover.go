@@ -68,7 +68,7 @@ func (o *opening) isOwn() bool {
 	if o.c.TID() == 0 {
 		return false
 	}
-	w, r, err := o.callers.proc.Opens(o.c.Owner().PID, o.handles.procFile(o.n))
+	w, r, err := o.callers.proc.Opens(o.c.Owner().PID, o.handles.procFileAt(o.k, o.n))
 	return err == nil && w+r > 0
 }
 
