@@ -222,8 +222,13 @@ func (as *astray) staleUnder(c *caller, name dkey) unix.Errno {
 // walks again if it is told to: a save, for which the file is the same, has replaced n. A call on a
 // descriptor means n.
 func (as *astray) isLateAt(c *caller, n *inode) bool {
+	return as.meansName(c, n) && !as.walks.Repeated(c)
+}
+
+// meansName reports whether the caller has found n by a name that another file has got since.
+func (as *astray) meansName(c *caller, n *inode) bool {
 	call, known := c.Syscall()
-	return known && syscalls.SetsByName(call) && c.TID() != 0 && n.isRegular() && as.nodes.isReplaced(n) && !as.walks.Repeated(c)
+	return known && syscalls.SetsByName(call) && c.TID() != 0 && n.isRegular() && as.nodes.isReplaced(n)
 }
 
 // staleLocked notes that the caller of w is on its way to the name again. nodes.mu is held.

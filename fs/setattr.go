@@ -84,7 +84,9 @@ func (ats *attrs) setattrInode(c *caller, in *SetAttrRequest, k *kernelNode, n *
 		if ats.astray.isLateAt(c, n) {
 			return ats.astray.staleAt(c, n)
 		}
-		return ats.setattrPlain(in, n, size, resize)
+		if !ats.astray.meansName(c, n) || ats.callers.txnOf(c) != nil {
+			return ats.setattrPlain(in, n, size, resize)
+		}
 	}
 	return ats.setattrFile(c, in, k, n)
 }
@@ -147,6 +149,10 @@ func (ats *attrs) changeNamed(c *caller, op string, n *inode, p place, wait time
 	defer ats.rules.table.Release(l)
 	var before, after unix.Stat_t
 	fd := ats.nodes.fdOf(n)
+	if now := ats.astray.successorOf(c, n); now >= 0 {
+		defer unix.Close(now)
+		fd = now
+	}
 	if fd < 0 {
 		return unix.ESTALE
 	}
@@ -156,6 +162,7 @@ func (ats *attrs) changeNamed(c *caller, op string, n *inode, p place, wait time
 	}
 	if known && unix.Fstat(fd, &after) == nil {
 		ats.recorder.restamped(d.path, &before, &after)
+		ats.kernel.changedSuccessor(n, &after)
 	}
 	ats.nodes.unseal(n.key)
 	return 0

@@ -159,7 +159,9 @@ func (ats *attrs) changeXattrOf(c *caller, h *Request, n *inode, change func(fd 
 		if ats.astray.isLateAt(c, n) {
 			return ats.astray.staleAt(c, n)
 		}
-		return errnoOf(change(ats.nodes.fdOf(n)))
+		if !ats.astray.meansName(c, n) || ats.callers.txnOf(c) != nil {
+			return errnoOf(change(ats.nodes.fdOf(n)))
+		}
 	}
 	set := ats.rules.settings(ats.nodes.path(parent, name))
 	switch {
