@@ -58,10 +58,14 @@ func (m *simModel) mustAppear(f *simFile) bool {
 // checkSynced looks, when the next daemon has started, whether what was synced is there: in
 // the file, or aside, or in the history if somebody has replaced it.
 func (m *simModel) checkSynced() {
+	live := m.hasLive()
 	m.mu.Lock()
 	synced := m.synced
 	m.synced = nil
 	m.mu.Unlock()
+	if live { // others may have written over it
+		return
+	}
 	for _, f := range synced {
 		switch data, state := m.w.find(strings.Join(versionText(f.version), "")); {
 		case data:
