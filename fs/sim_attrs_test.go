@@ -91,44 +91,49 @@ func (k *simKernel) link(p *simProc, from, to string) (found simFind, e unix.Err
 			return e
 		}
 		found.ended = k.w.now()
-		b, name, e := k.walk(p, to, reval)
-		if e != 0 {
-			return e
-		}
-		b.lock.lock(true)
-		defer b.lock.unlock(true)
-		target, e := k.lookup(p, b, name, true, true)
-		switch {
-		case e != 0:
-			return e
-		case target != nil:
-			return unix.EEXIST
-		}
-		if e := k.getattr(p, b); e != 0 {
-			return e
-		}
-		n.lock.lock(true)
-		defer n.lock.unlock(true)
 		if !p.isInTxn() { // where there is no link(2)
 			n.linked.Store(true)
 		}
-		var out Entry
-		e = k.request(p, "LINK "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
-			h.Node = b.id
-			return k.fs.Link(cancel, &LinkRequest{Request: h, Target: n.id}, name, &out)
-		})
-		if e != 0 {
-			return e
-		}
-		made := k.inodeOf(p, &out)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		made.linked.Store(true)
-		k.putLocked(b, name, made, out.NameTTL)
-		b.until, n.until = time.Time{}, time.Time{}
-		return 0
+		return k.linkInode(p, n, to, reval)
 	})
 	return found, e
+}
+
+// linkInode gives an inode a name, a further one if it is linked already.
+func (k *simKernel) linkInode(p *simProc, n *simInode, to string, reval bool) unix.Errno {
+	b, name, e := k.walk(p, to, reval)
+	if e != 0 {
+		return e
+	}
+	b.lock.lock(true)
+	defer b.lock.unlock(true)
+	target, e := k.lookup(p, b, name, true, true)
+	switch {
+	case e != 0:
+		return e
+	case target != nil:
+		return unix.EEXIST
+	}
+	if e := k.getattr(p, b); e != 0 {
+		return e
+	}
+	n.lock.lock(true)
+	defer n.lock.unlock(true)
+	var out Entry
+	e = k.request(p, "LINK "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+		h.Node = b.id
+		return k.fs.Link(cancel, &LinkRequest{Request: h, Target: n.id}, name, &out)
+	})
+	if e != 0 {
+		return e
+	}
+	made := k.inodeOf(p, &out)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	made.linked.Store(made.linked.Load() || n.linked.Load())
+	k.putLocked(b, name, made, out.NameTTL)
+	b.until, n.until = time.Time{}, time.Time{}
+	return 0
 }
 
 // The commands that use them.

@@ -25,6 +25,8 @@ type simFile struct {
 	backing int  // of the file behind, or -1: see startIOLocked
 	cached  bool // it may have pages
 
+	nameless bool // it was opened by no name (O_TMPFILE)
+
 	pos     int64
 	changed atomic.Bool // somebody has written to it
 	path    string      // as it was opened

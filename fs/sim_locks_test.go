@@ -297,7 +297,7 @@ func (p *simProc) isDeaf(path string) bool {
 
 // isSession reports whether what is written through the file is a new version.
 func (f *simFile) isSession() bool {
-	return f.writes() && f.flags&unix.O_APPEND == 0 && !f.isRobbed()
+	return f.writes() && f.flags&unix.O_APPEND == 0 && !f.nameless && !f.isRobbed()
 }
 
 // files are what a process has open.

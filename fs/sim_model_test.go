@@ -37,6 +37,7 @@ type simModel struct {
 	lostLate bool       // it has failed in the background, too
 	synced   []*simFile // whose last close has not returned
 	live     bool       // a file has appeared before its close
+	slows    simSlows
 }
 
 // simOp is what a program has done, for the model.
@@ -123,9 +124,12 @@ func (m *simModel) looks() (all []string) {
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		if n != "d" && n != "e" {
+		if n != "d" && n != "e" && !isSlowName(n) {
 			all = append(all, "cat "+n)
 		}
+	}
+	if m.w.opts.script.isSlow() {
+		all = append(all, "tally l1", "tally l2", "tally "+simLiveLog)
 	}
 	return all
 }
@@ -161,6 +165,9 @@ func (m *simModel) note(p *simProc, o simOp, began, ended int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.done[o.kind+" "+unix.ErrnoName(o.errno)]++
+	if isSlowName(o.path) {
+		return
+	}
 	for _, n := range []string{o.path, o.to} {
 		if n != "" {
 			m.seen[n] = true
@@ -260,7 +267,7 @@ func (m *simModel) answered(p *simProc, f *simFile, e unix.Errno) {
 
 // closed notes what the last close has done: it commits.
 func (m *simModel) closed(p *simProc, f *simFile, e unix.Errno) {
-	if !f.writes() {
+	if !f.writes() || f.nameless {
 		return
 	}
 	m.finishes(f)

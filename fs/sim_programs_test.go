@@ -150,6 +150,18 @@ func (p *simProc) run(f []string) {
 		p.steal(f[1])
 	case "drop":
 		p.drop()
+	case "slow":
+		p.slow(f[1])
+	case "tally":
+		p.tally(f[1])
+	case "tidy":
+		p.tidy(f[1])
+	case "chgrp", "touch":
+		p.setMeta(f[0], f[1])
+	case "fchgrp", "futimens", "fchmod":
+		p.writeWithMeta(f[0], f[1])
+	case "nameless":
+		p.nameless(f[1])
 	case "finish":
 		p.finish()
 	default:
@@ -387,10 +399,10 @@ func (p *simProc) stat(path string) {
 	p.enter(unix.SYS_NEWFSTATAT, "stat "+path, "cwd", path)
 	began := p.w.now()
 	a, e := p.kernel.stat(p, path)
-	p.w.logf("%s asks for the attributes of %s: %s, %d bytes", p, path, result(e), a.Size)
+	p.w.logf("%s asks for the attributes of %s: %s, %d bytes, %v", p, path, result(e), a.Size, metaSeen(&a, p.w.gid))
 	o := simOp{kind: "stat", path: path, errno: e}
 	if e == 0 && a.Mode&unix.S_IFMT == unix.S_IFREG {
-		o.attrs = modeSeen(a.Mode)
+		o.attrs = metaSeen(&a, p.w.gid)
 	}
 	p.w.model.did(p, o, began)
 	p.leave()

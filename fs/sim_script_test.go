@@ -49,6 +49,11 @@ type simHazards struct {
 //	grant F        gives F an access control list
 //	relabel F      writes F anew, and gives it an extended attribute through the descriptor
 //	labelonly F    opens F to read and write, and only does the latter
+//	chgrp F        gives F another group; touch F another time of modification
+//	fchgrp F       writes F anew, and does so through the descriptor; likewise futimens F
+//	               and fchmod F
+//	nameless F     writes a file that has no name (O_TMPFILE), gives it one (linkat), and
+//	               renames it to F
 //	ask F          reads the extended attributes of F
 //	copy F G       reads F, and copies it over G (copy_file_range)
 //	alloc F        writes F anew in room that it has asked for (fallocate)
@@ -59,6 +64,9 @@ type simHazards struct {
 //	bumpln F G     likewise, and gives F the further name G before it writes
 //	log F          appends two records to F
 //	parts F        likewise, each in two writes
+//	slow F         appends records in pieces, and takes its time: see sim_slow_test.go
+//	tally F        reads F, of which the records were appended like that
+//	tidy F         reads F, and puts a file with the same content in its place
 //	sync F         writes F anew, and syncs it before it closes it
 //	lock F         locks F for itself alone (flock), and does as count does
 //	trylock F      likewise, unless another one has F locked
@@ -203,6 +211,8 @@ func drawScript(seed uint64) simScript {
 	s.drawRanges(seed, names)
 	s.drawJudges(seed)
 	s.drawParts(seed)
+	s.drawSlows(seed)
+	s.drawMeta(seed, names)
 	return s
 }
 

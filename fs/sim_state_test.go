@@ -42,10 +42,16 @@ func (s simState) holds(name string) string {
 	return version
 }
 
-// set gives a name another version, whose attributes are those of the one before.
+// set gives a name another version, whose attributes are those of the one before, but for its
+// time.
 func (s simState) set(name, version string) {
 	v, at := s.raw(name)
-	s[at] = withAttrs(version, v, nil)
+	was, _ := splitAttrs(v)
+	time := ""
+	if was == "empty" && version == "empty" {
+		time = unknownTime
+	}
+	s[at] = withAttrs(version, v, simAttrs{simTime: time})
 }
 
 // removed is where a state keeps what a process has taken away from a name.
@@ -188,6 +194,9 @@ func (s simState) stepUnjudged(o simOp) (bool, simState) {
 			n.set(name, has+"{"+o.version+"}")
 		}
 		return true, n
+	case "appear":
+		n[name] = o.version
+		return ok && has == "", n
 	case "truncate":
 		n.set(name, "empty")
 		return has != "" && !isDirValue(has), n

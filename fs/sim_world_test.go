@@ -374,6 +374,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		w.run()
 		w.checkEmpty()
 		w.checkClaims()
+		w.model.checkSlows()
 		synctest.Wait()
 		w.kernel.forgetUnused()
 		w.stop()
