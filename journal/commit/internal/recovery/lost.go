@@ -12,8 +12,9 @@ import (
 	"latchfs/journal/commit/internal/tail"
 )
 
-// Lost is a commit in place, a file that was appended to, or a shadow that was synced,
-// whose directory was renamed, or whose target was, before it was finished.
+// Lost is a commit in place, a file that was appended to, or a shadow that was synced or
+// that this run could not take away, whose directory was renamed, or whose target was, before it
+// was finished.
 type Lost struct {
 	In        journal.Intent
 	ShadowDir int    // valid with shadow
@@ -22,6 +23,7 @@ type Lost struct {
 	Target    int    // -1: not found
 	Barred    bool   // the target may not be opened
 	Keep      bool   // its bytes are kept, whatever they were for
+	Back      bool   // what there is of it is undone
 }
 
 // Close closes what Find has opened.
@@ -85,6 +87,12 @@ func (s *Recoverer) finishLost(l *Lost, tails *tail.Recovery, r *Report) error {
 	switch {
 	case l.Keep:
 		return s.keepLost(l, r)
+	case l.Back && l.Shadow < 0:
+		return s.disk.Finish(l.In)
+	case l.Back && l.In.Kind == journal.KindReplace:
+		return s.undoReplaceAt(l.ShadowDir, l.In, r)
+	case l.Back:
+		return s.undoAt(l.ShadowDir, l.In, r)
 	case l.In.Kind != journal.KindAppend:
 		return s.redoLost(l, r)
 	case l.Barred:

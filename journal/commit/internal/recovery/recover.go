@@ -137,8 +137,8 @@ func (s *Recoverer) Recover() (Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// takeBack does what undo does about an intent, and returns it if its shadow was synced and
-// has to be looked for.
+// takeBack does what undo does about an intent, and returns it if its shadow has to be looked
+// for.
 func (s *Recoverer) takeBack(
 	in journal.Intent, undo func(journal.Intent, *Report) (bool, error), r *Report, fail func(journal.Intent, error),
 ) []*Lost {
@@ -147,31 +147,51 @@ func (s *Recoverer) takeBack(
 	if found || err != nil {
 		return nil
 	}
-	return []*Lost{{In: in, Shadow: -1, Target: -1, Keep: true}}
+	return []*Lost{{In: in, Shadow: -1, Target: -1, Keep: in.Synced, Back: !in.Synced}}
+}
+
+// isElsewhere reports whether a name that this run has left behind is not where it was: with its
+// directory it may have got another path since. Sweep looks for what a crash has left, but not
+// after a clean stop.
+func (s *Recoverer) isElsewhere(dir int, in journal.Intent) bool {
+	var st unix.Stat_t
+	return !in.Synced && s.disk.IsAbandoned(in) &&
+		(dir < 0 || errors.Is(unix.Fstatat(dir, in.Shadow, &st, unix.AT_SYMLINK_NOFOLLOW), unix.ENOENT))
+}
+
+// undoAt is undo in the directory in which the shadow is.
+func (s *Recoverer) undoAt(dir int, in journal.Intent, r *Report) error {
+	err := s.disk.RemoveName(dir, in.Shadow)
+	switch {
+	case err == nil:
+		r.Undone = append(r.Undone, in)
+	case !errors.Is(err, unix.ENOENT):
+		return err
+	}
+	return s.disk.Finish(in)
 }
 
 // undo removes a shadow that did not become a file, or keeps what was synced of it. found
-// is false if that has to be looked for.
+// is false if it has to be looked for.
 func (s *Recoverer) undo(in journal.Intent, r *Report) (found bool, err error) {
 	if in.Synced {
 		return s.keepSynced(in, r)
 	}
 	dir, err := s.disk.OpenShadowDir(in)
 	if disk.Gone(err) {
+		if s.isElsewhere(-1, in) {
+			return false, nil
+		}
 		return true, s.disk.Finish(in) // moved, perhaps: then it is Sweep's
 	}
 	if err != nil {
 		return true, err
 	}
 	defer unix.Close(dir)
-	err = s.disk.RemoveName(dir, in.Shadow)
-	switch {
-	case err == nil:
-		r.Undone = append(r.Undone, in)
-	case !errors.Is(err, unix.ENOENT):
-		return true, err
+	if s.isElsewhere(dir, in) {
+		return false, nil
 	}
-	return true, s.disk.Finish(in)
+	return true, s.undoAt(dir, in, r)
 }
 
 // redoAt repeats a commit in place, if the shadow and the target are where the

@@ -13,11 +13,11 @@ import (
 
 // undoReplace puts right what a crash has left of a replacement: a shadow that
 // did not become the file, or an old version that did not get where it belongs. found is
-// false if a shadow that was synced has to be looked for.
+// false if the shadow has to be looked for.
 func (s *Recoverer) undoReplace(in journal.Intent, r *Report) (found bool, err error) {
 	dir, err := s.disk.OpenShadowDir(in)
 	if disk.Gone(err) {
-		if in.Synced {
+		if in.Synced || s.isElsewhere(-1, in) {
 			return false, nil
 		}
 		return true, s.disk.Finish(in) // moved, perhaps: then it is Sweep's
@@ -26,6 +26,9 @@ func (s *Recoverer) undoReplace(in journal.Intent, r *Report) (found bool, err e
 		return true, err
 	}
 	defer unix.Close(dir)
+	if s.isElsewhere(dir, in) {
+		return false, nil
+	}
 	return true, s.undoReplaceAt(dir, in, r)
 }
 
