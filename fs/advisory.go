@@ -73,6 +73,11 @@ func (e advisoryEngine) demand(a *advisory.Ask) *demand {
 	if a.Class == lockmgr.Flock {
 		d.op = opFlock
 	}
+	if s := d.handle.sess; s != nil && d.c.Foreign() { // the open file is all that tells whose it is
+		if o := s.who.Load().Owner(); o.PID == 0 {
+			d.owner = &o
+		}
+	}
 	return d
 }
 

@@ -95,6 +95,8 @@ echo one > f; cat f
 exec 3> f; echo d >&3; date +e >&3; exec 3>&-; cat f
 for i in 1 2 3 4 5 6 7 8 9; do echo $i > "f$i"; cat "f$i"; done
 echo more >> g; cat g
+exec 9> lock; flock -w 10 9 && echo locked; (flock -n 9 && echo still); exec 9>&-
+flock lock echo whoever locks next
 seq 9 > t && mv t g; cat g`
 
 func TestUnseenShells(t *testing.T) {
