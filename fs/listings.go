@@ -30,7 +30,7 @@ func (li *listings) OpenDir(_ <-chan struct{}, in *OpenRequest, out *Opened) uni
 	if e := li.reports.mayOpenMore(&in.Request, opOpen, func() string { return li.nodes.nodePath(n) }); e != 0 {
 		return e
 	}
-	li.endings.endUnmappedIn(n)
+	li.endings.endLeftIn(n)
 	fd, err := li.nodes.openList(n)
 	if err != nil {
 		return errnoOf(err)

@@ -1,5 +1,7 @@
 package fs
 
+import "time"
+
 // A program that has closed its descriptor and still has the file mapped ends without
 // a word: no request tells when the last mapping goes. Somebody looks from time to time
 // (endAtRelease), and so does whoever comes for the file before that.
@@ -14,10 +16,13 @@ func (en *endings) endIfUnmapped(s *session) {
 	}
 }
 
-// endUnmappedIn is endIfUnmapped for all sessions in a directory.
-func (en *endings) endUnmappedIn(dir *inode) {
+// endLeftIn ends all sessions in a directory that only mappings have kept alive, if they are gone,
+// and lets those end whose last close may be under way.
+func (en *endings) endLeftIn(dir *inode) {
+	until := time.Now().Add(releaseWait)
 	for _, s := range en.sessionsIn(dir) {
 		en.endIfUnmapped(s)
+		en.awaitReleaseUntil(s, until)
 	}
 }
 

@@ -14,10 +14,14 @@ const releaseWait = 100 * time.Millisecond
 // has. Relatives of its writer wait, too: what they read is to be what the close has made. The
 // kernel may hold the directory's lock.
 func (en *endings) awaitRelease(s *session) (ended bool) {
+	return en.awaitReleaseUntil(s, time.Now().Add(releaseWait))
+}
+
+func (en *endings) awaitReleaseUntil(s *session, until time.Time) (ended bool) {
 	if !s.holders.IsUnseen() {
 		return false
 	}
-	t := time.NewTimer(releaseWait)
+	t := time.NewTimer(time.Until(until))
 	defer t.Stop()
 	select {
 	case <-s.left:

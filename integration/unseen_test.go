@@ -94,6 +94,7 @@ echo one > f; cat f
 (echo x; ls /nonexistent; echo y) > h 2> /dev/null; cat h
 exec 3> f; echo d >&3; date +e >&3; exec 3>&-; cat f
 for i in 1 2 3 4 5 6 7 8 9; do echo $i > "f$i"; cat "f$i"; done
+mkdir d; for i in 1 2 3 4 5 6 7 8 9; do echo $i > "d/f$i"; ls d; done
 echo more >> g; cat g
 exec 9> lock; flock -w 10 9 && echo locked; (flock -n 9 && echo still); exec 9>&-
 flock lock echo whoever locks next
