@@ -2,6 +2,7 @@ package fs
 
 import (
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +83,7 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 	op.nodes.mu.Lock()
 	is := op.nodes.nameLocked(parent, name)
 	op.nodes.mu.Unlock()
-	if is.sess != nil && op.endings.awaitRelease(is.sess) {
+	if is.sess != nil && op.endings.awaitRelease(is.sess, time.Now()) {
 		op.nodes.mu.Lock()
 		is = op.nodes.nameLocked(parent, name)
 		op.nodes.mu.Unlock()

@@ -126,7 +126,7 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
 			switch {
-			case op.endings.awaitRelease(s):
+			case op.endings.awaitRelease(s, time.Now()):
 				return op.openLeft(cancel, in, k, out)
 			case op.astray.walks.Repeated(c):
 				return op.openBase(in, k, s, out)

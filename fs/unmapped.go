@@ -19,10 +19,10 @@ func (en *endings) endIfUnmapped(s *session) {
 // endLeftIn ends all sessions in a directory that only mappings have kept alive, if they are gone,
 // and lets those end whose last close may be under way.
 func (en *endings) endLeftIn(dir *inode) {
-	until := time.Now().Add(releaseWait)
+	begun := time.Now()
 	for _, s := range en.sessionsIn(dir) {
 		en.endIfUnmapped(s)
-		en.awaitReleaseUntil(s, until)
+		en.awaitRelease(s, begun)
 	}
 }
 

@@ -11,17 +11,14 @@ import "time"
 const releaseWait = 100 * time.Millisecond
 
 // awaitRelease lets a session end first whose last close may be under way, and reports whether it
-// has. Relatives of its writer wait, too: what they read is to be what the close has made. The
-// kernel may hold the directory's lock.
-func (en *endings) awaitRelease(s *session) (ended bool) {
-	return en.awaitReleaseUntil(s, time.Now().Add(releaseWait))
-}
-
-func (en *endings) awaitReleaseUntil(s *session, until time.Time) (ended bool) {
+// has. begun is when the wait for it, or for the first of several, began. Relatives of its writer
+// wait, too: what they read is to be what the close has made. The kernel may hold the directory's
+// lock.
+func (en *endings) awaitRelease(s *session, begun time.Time) (ended bool) {
 	if !s.holders.IsUnseen() {
 		return false
 	}
-	t := time.NewTimer(time.Until(until))
+	t := time.NewTimer(time.Until(begun.Add(releaseWait)))
 	defer t.Stop()
 	select {
 	case <-s.left:
