@@ -2,7 +2,6 @@ package fs
 
 import (
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,7 +82,7 @@ func (op *opens) resolve(h *Request, parent *inode, name string) (k *kernelNode,
 	op.nodes.mu.Lock()
 	is := op.nodes.nameLocked(parent, name)
 	op.nodes.mu.Unlock()
-	if is.sess != nil && op.endings.awaitRelease(is.sess, time.Now()) {
+	if ticks := releaseTicks; is.sess != nil && op.endings.awaitRelease(is.sess, &ticks) {
 		op.nodes.mu.Lock()
 		is = op.nodes.nameLocked(parent, name)
 		op.nodes.mu.Unlock()

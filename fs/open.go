@@ -125,8 +125,9 @@ func (op *opens) openRead(cancel <-chan struct{}, in *OpenRequest, k *kernelNode
 		default:
 			// A path that led to somebody else's shadow leads elsewhere when
 			// it is walked again. A descriptor (/proc/self/fd) does not.
+			ticks := releaseTicks
 			switch {
-			case op.endings.awaitRelease(s, time.Now()):
+			case op.endings.awaitRelease(s, &ticks):
 				return op.openLeft(cancel, in, k, out)
 			case op.astray.walks.Repeated(c):
 				return op.openBase(in, k, s, out)

@@ -1,7 +1,5 @@
 package fs
 
-import "time"
-
 // A program that has closed its descriptor and still has the file mapped ends without
 // a word: no request tells when the last mapping goes. Somebody looks from time to time
 // (endAtRelease), and so does whoever comes for the file before that.
@@ -19,10 +17,10 @@ func (en *endings) endIfUnmapped(s *session) {
 // endLeftIn ends all sessions in a directory that only mappings have kept alive, if they are gone,
 // and lets those end whose last close may be under way.
 func (en *endings) endLeftIn(dir *inode) {
-	begun := time.Now()
+	ticks := releaseTicks
 	for _, s := range en.sessionsIn(dir) {
 		en.endIfUnmapped(s)
-		en.awaitRelease(s, begun)
+		en.awaitRelease(s, &ticks)
 	}
 }
 

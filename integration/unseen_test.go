@@ -46,44 +46,49 @@ func letUsersLetOthersIn(t *testing.T) {
 	})
 }
 
-// A program of which the daemon cannot see what it has open has the file until the last of its
-// descriptors is closed. Shells close a copy of it before they have written anything.
-func TestUnseenProgramsHaveTheirFiles(t *testing.T) {
+// onUnseen runs a test on each of these mounts.
+func onUnseen(t *testing.T, test func(t *testing.T, m *Mount, uid int)) {
+	t.Helper()
 	needsRoot(t)
 	needsLatchfs(t)
 	requireTool(t, "fusermount3")
 	inTest(t)
 	letUsersLetOthersIn(t)
 	for _, u := range unseen {
-		t.Run(u.name, func(t *testing.T) {
-			m := mount(t, u.options...)
-			c := m.ClientAs(t, u.uid)
-			if u.uid == 0 {
-				must(t, c.Save("f", "old\n"))
-			}
-			fd := c.Open("f", unix.O_WRONLY|unix.O_TRUNC)
-			c.Write(fd, "half\n")
-			c.MustClose(int(c.OK(wire.Request{Op: "dup", FD: fd}).N))
-			if got := m.ReadFile("f"); got != "old\n" {
-				t.Errorf("after the close of a copy f holds %q", got)
-			}
-			if _, err := m.ClientAs(t, m.UID).TryOpen("f", unix.O_WRONLY|unix.O_NONBLOCK); err != syscall.EAGAIN {
-				t.Errorf("another writer: %v, want EAGAIN", err)
-			}
-			c.Write(fd, "whole\n")
-			c.MustClose(fd)
-			if got := m.ReadFile("f"); got != "half\nwhole\n" {
-				t.Errorf("after the close f holds %q", got)
-			}
-			for i := range 100 {
-				want := fmt.Sprintln(i)
-				must(t, c.Save("f", want))
-				if got := m.ReadFile("f"); got != want {
-					t.Fatalf("after save %d f holds %q", i, got)
-				}
-			}
-		})
+		t.Run(u.name, func(t *testing.T) { test(t, mount(t, u.options...), u.uid) })
 	}
+}
+
+// A program of which the daemon cannot see what it has open has the file until the last of its
+// descriptors is closed. Shells close a copy of it before they have written anything.
+func TestUnseenProgramsHaveTheirFiles(t *testing.T) {
+	onUnseen(t, func(t *testing.T, m *Mount, uid int) {
+		c := m.ClientAs(t, uid)
+		if uid == 0 {
+			must(t, c.Save("f", "old\n"))
+		}
+		fd := c.Open("f", unix.O_WRONLY|unix.O_TRUNC)
+		c.Write(fd, "half\n")
+		c.MustClose(int(c.OK(wire.Request{Op: "dup", FD: fd}).N))
+		if got := m.ReadFile("f"); got != "old\n" {
+			t.Errorf("after the close of a copy f holds %q", got)
+		}
+		if _, err := m.ClientAs(t, m.UID).TryOpen("f", unix.O_WRONLY|unix.O_NONBLOCK); err != syscall.EAGAIN {
+			t.Errorf("another writer: %v, want EAGAIN", err)
+		}
+		c.Write(fd, "whole\n")
+		c.MustClose(fd)
+		if got := m.ReadFile("f"); got != "half\nwhole\n" {
+			t.Errorf("after the close f holds %q", got)
+		}
+		for i := range 100 {
+			want := fmt.Sprintln(i)
+			must(t, c.Save("f", want))
+			if got := m.ReadFile("f"); got != want {
+				t.Fatalf("after save %d f holds %q", i, got)
+			}
+		}
+	})
 }
 
 // unseenScript is everyday redirection; it prints what a plain directory has it print.
@@ -101,29 +106,21 @@ flock lock echo whoever locks next
 seq 9 > t && mv t g; cat g`
 
 func TestUnseenShells(t *testing.T) {
-	needsRoot(t)
-	needsLatchfs(t)
-	requireTool(t, "fusermount3")
-	inTest(t)
-	letUsersLetOthersIn(t)
-	for _, u := range unseen {
-		t.Run(u.name, func(t *testing.T) {
-			m := mount(t, u.options...)
-			plain := t.TempDir()
-			if err := os.Chmod(plain, 0o777); err != nil {
-				t.Fatal(err)
-			}
-			want, err := m.runAs(t, 0, "bash", "-c", unseenScript, "bash", plain)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := m.runAs(t, u.uid, "bash", "-c", unseenScript, "bash", m.Dir)
-			if err != nil || got != want {
-				t.Errorf("%v: it prints %q, want %q", err, got, want)
-			}
-			if found, err := filepath.Glob(filepath.Join(m.Data, ".latchfs/rejected/*")); err != nil || len(found) > 0 {
-				t.Errorf("kept aside: %q, %v", found, err)
-			}
-		})
-	}
+	onUnseen(t, func(t *testing.T, m *Mount, uid int) {
+		plain := t.TempDir()
+		if err := os.Chmod(plain, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		want, err := m.runAs(t, 0, "bash", "-c", unseenScript, "bash", plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.runAs(t, uid, "bash", "-c", unseenScript, "bash", m.Dir)
+		if err != nil || got != want {
+			t.Errorf("%v: it prints %q, want %q", err, got, want)
+		}
+		if found, err := filepath.Glob(filepath.Join(m.Data, ".latchfs/rejected/*")); err != nil || len(found) > 0 {
+			t.Errorf("kept aside: %q, %v", found, err)
+		}
+	})
 }
