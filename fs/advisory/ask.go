@@ -60,11 +60,25 @@ func (a *Ask) attribute() {
 	}
 	up := a.By.Ancestors()
 	for i, anc := range up {
-		if n, err := a.File.Opens(anc.Owner.PID); err != nil || n == 0 {
+		if !a.isOpenIn(anc.Owner.PID) {
 			return
 		}
 		a.Owner, a.Lineage = &anc.Owner, up[i+1:]
 	}
+}
+
+// asks is how often a question is asked that nobody answers: on a busy machine an answer may come too
+// late. A shell to which its lock does not belong would wait for it.
+const asks = 4
+
+// isOpenIn reports whether a process is seen to have the file open.
+func (a *Ask) isOpenIn(pid int32) bool {
+	for range asks {
+		if n, err := a.File.Opens(pid); err == nil {
+			return n > 0
+		}
+	}
+	return false
 }
 
 // mayKeepOut reports whether a lock binds more than other lockers: the caller may write the

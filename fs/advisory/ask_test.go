@@ -96,6 +96,20 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
+// A flock is the shell's also if it takes a while until somebody can tell that the shell has the
+// file open.
+func TestAttributeAtLast(t *testing.T) {
+	onStage(t, func(s *stage) {
+		f := s.open(1, newInode("a"), 10, 9)
+		f.late = 3
+		q := flock(f, 0, lockmgr.Exclusive)
+		q.By = &caller{pid: 10, up: []int32{9}}
+		if o := s.lock(q).Owner(); o != owner(9) {
+			t.Errorf("its owner is %d, want 9", o.PID)
+		}
+	})
+}
+
 // A lock keeps out those who do not lock only if its client could do so by itself.
 func TestWeak(t *testing.T) {
 	for name, c := range map[string]struct {
