@@ -85,7 +85,9 @@ func (ss *sessions) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.
 		sessionPlace: sessionPlace{parent: dir}, lock: l,
 		sessionCopy: sessionCopy{content: content.New()}, left: make(chan struct{}), state: sessionstate.New(), handles: map[*handle]struct{}{},
 	}
-	s.holders = holders.New(holders.Config{Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.UID()})
+	s.holders = holders.New(holders.Config{
+		Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.UID(), Since: l.Request().Since,
+	})
 	s.holders.Note(c.Owner())
 	s.patience.Store(10)
 	s.isNew.Store(st == nil)

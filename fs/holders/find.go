@@ -18,41 +18,69 @@ type Finding struct {
 // has told of are closed. owner is the process whose file it is; by is whose close is looked
 // at, nil if it is none's.
 func (s *Set) Find(owner lockmgr.Owner, by *Closer) Finding {
+	s.unseen.Store(false)
+	return s.find(owner, by)
+}
+
+func (s *Set) find(owner lockmgr.Owner, by *Closer) Finding {
 	var dying []lockmgr.Owner
 	exits := by != nil && by.Exiting
-	s.unseen.Store(false)
-	if !(exits && by.Owner == owner) {
-		if owner.PID == 0 {
-			s.unseen.Store(true)
+	gone := exits && by.Owner == owner
+	if !gone {
+		if owner.PID != 0 && !s.charge(owner.PID) {
 			return Finding{Held: true}
 		}
-		if !s.charge(owner.PID) || s.lookAtOwner(owner, by) {
+		switch s.lookAtOwner(owner, by) {
+		case holds:
 			return Finding{Held: true}
+		case hidden:
+			return s.inDoubt(lockmgr.Owner{})
+		case free:
+			dying = s.addDying(dying, owner.PID, by)
 		}
-		dying = s.addDying(dying, owner.PID, by)
 	}
+	var doubt int32
 	for _, pid := range s.members(by) {
 		if pid == owner.PID || exits && pid == by.Owner.PID {
 			continue
 		}
-		holds := by.sawHolding(pid)
-		if !holds {
+		is := holds
+		if !by.sawHolding(pid) {
 			if !s.charge(pid) {
 				return Finding{Held: true} // RELEASE will tell
 			}
-			holds = s.look(pid)
+			is = s.look(pid)
 		}
-		if !holds {
+		switch {
+		case is == holds:
+			th, err := s.c.Procs.Process(pid)
+			if err != nil {
+				return Finding{Held: true}
+			}
+			return Finding{Held: true, Next: th.Owner}
+		case is == hidden && s.mayHold(pid):
+			doubt = pid
+		default:
 			dying = s.addDying(dying, pid, by)
-			continue
 		}
-		th, err := s.c.Procs.Process(pid)
-		if err != nil {
-			return Finding{Held: true}
-		}
-		return Finding{Held: true, Next: th.Owner}
 	}
-	return Finding{Dying: dying}
+	switch {
+	case doubt == 0:
+		return Finding{Dying: dying}
+	case !gone && s.c.Procs.Alive(owner):
+		return s.inDoubt(lockmgr.Owner{})
+	}
+	th, err := s.c.Procs.Process(doubt)
+	if err != nil {
+		return s.inDoubt(lockmgr.Owner{})
+	}
+	return s.inDoubt(th.Owner)
+}
+
+// inDoubt is that somebody may hold the file whom the daemon cannot see.
+func (s *Set) inDoubt(next lockmgr.Owner) Finding {
+	s.unseen.Store(true)
+	return Finding{Held: true, Next: next}
 }
 
 // IsHeldAfter reports whether somebody of the set holds the file after a close. It is for a
@@ -62,7 +90,10 @@ func (s *Set) IsHeldAfter(by *Closer) bool {
 		if by.Exiting && pid == by.Owner.PID {
 			continue
 		}
-		if by.sawHolding(pid) || !s.charge(pid) || s.look(pid) {
+		if by.sawHolding(pid) || !s.charge(pid) {
+			return true
+		}
+		if is := s.look(pid); is == holds || is == hidden && s.mayHold(pid) {
 			return true
 		}
 	}
@@ -85,10 +116,8 @@ func (s *Set) IsMapped() bool {
 
 // Anybody looks through all processes for one that is seen to hold the file.
 func (s *Set) Anybody() (o lockmgr.Owner, ok bool) {
-	defer s.unseen.Store(false)
 	for _, o := range s.c.Procs.All() {
-		s.unseen.Store(false)
-		if s.charge(o.PID) && s.look(o.PID) && !s.unseen.Load() {
+		if s.charge(o.PID) && s.look(o.PID) == holds {
 			return o, true
 		}
 	}

@@ -38,7 +38,8 @@ type Config struct {
 	Procs Procs
 	Looks *account.Rate // how many descriptors may be looked at for each user
 	File  File
-	UID   uint32 // the user whom looks are charged to
+	UID   uint32        // the user whom looks are charged to
+	Since lockmgr.Birth // when the file was opened: who is older has inherited no descriptor of it
 }
 
 // Set is the holder set of a file that is open to be written. Its user guards it with a
@@ -123,18 +124,31 @@ func (s *Set) charge(pid int32) (ok bool) {
 	return !s.c.Looks.Bounds(s.c.UID) || s.c.Looks.Spend(s.c.UID, s.c.Procs.Descriptors(pid), time.Now())
 }
 
+// sight is what a look at a process has shown.
+type sight int
+
+const (
+	free   sight = iota // it does not hold the file
+	holds               // it does
+	hidden              // the kernel does not show that to the daemon
+)
+
 // look finds out whether a process holds the file.
-func (s *Set) look(pid int32) (holds bool) {
+func (s *Set) look(pid int32) sight {
 	if pid == 0 {
-		return false
+		return free
 	}
 	file := s.c.File.AsOpen()
 	w, _, err := s.c.Procs.Opens(pid, file)
 	return s.judge(pid, file, w, err)
 }
 
-// lookAtOwner is look for the owner of the file, which may be the process that closes it.
-func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) (holds bool) {
+// lookAtOwner is look for the owner of the file, which may be the process that closes it. One of
+// which nothing is known is hidden.
+func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) sight {
+	if o.PID == 0 {
+		return hidden
+	}
 	if by == nil || by.Owner != o || by.Program == "" {
 		return s.look(o.PID)
 	}
@@ -145,18 +159,26 @@ func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) (holds bool) {
 
 // judge says whether a process holds the file of which a look has shown it to have w
 // descriptors to write.
-func (s *Set) judge(pid int32, file proc.File, w int, err error) (holds bool) {
-	if err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
+func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
+	switch {
+	case err == nil && w > 0, errors.Is(err, proc.ErrBusy):
+		return holds
+	case proc.IsHidden(err):
+		return hidden
+	case s.mappable && s.maps(pid, file, s.c.File.AsMapped()):
+		return holds
+	}
+	return free
+}
+
+// mayHold reports whether a hidden process may hold the file: it has used it, or was born since it
+// was opened.
+func (s *Set) mayHold(pid int32) bool {
+	if _, seen := s.seen[pid]; seen {
 		return true
 	}
-	if proc.IsHidden(err) {
-		s.unseen.Store(true)
-		return true
-	}
-	if !s.mappable {
-		return false
-	}
-	return s.maps(pid, file, s.c.File.AsMapped())
+	th, err := s.c.Procs.Process(pid)
+	return err != nil || lockmgr.Birth{Tick: th.Owner.Start, PID: pid}.After(s.c.Since)
 }
 
 // maps finds out whether a process has the file mapped to write it, and notes if so: no
@@ -202,10 +224,15 @@ func (s *Set) NoteChildren(by *Closer) {
 	}
 	by.children = s.c.Procs.Descendants(by.Owner.PID)
 	for _, pid := range by.children {
-		if !s.charge(pid) || !s.look(pid) {
+		if !s.charge(pid) {
 			continue
 		}
-		by.held = append(by.held, pid)
+		switch is := s.look(pid); {
+		case is == holds:
+			by.held = append(by.held, pid)
+		case is == free || !s.mayHold(pid):
+			continue
+		}
 		if th, err := s.c.Procs.Process(pid); err == nil {
 			s.Note(th.Owner)
 		}
