@@ -87,6 +87,7 @@ func (ss *sessions) newSession(c *caller, l *lockmgr.Lock, dir *inode, st *unix.
 	}
 	s.holders = holders.New(holders.Config{
 		Procs: ss.callers.proc, Looks: ss.callers.looks, File: writtenFile{ss.handles, s}, UID: c.UID(), Since: l.Request().Since,
+		Doubts: c.UID() != ownIdentity.UID,
 	})
 	s.holders.Note(c.Owner())
 	s.patience.Store(10)

@@ -190,6 +190,9 @@ func TestHidden(t *testing.T) {
 	if s.IsUnseen() {
 		t.Error("it is unseen although nobody waits any more")
 	}
+	s.c.Doubts = false
+	w.want("a close of one that hides itself from its own user", s.Find(owner(10), w.closes(s, 10)), false, 0)
+	s.c.Doubts = true
 	w.procs[10].exiting = true
 	w.want("its end", s.Find(owner(10), w.closes(s, 10)), false, 0)
 	if s.IsUnseen() {

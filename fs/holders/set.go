@@ -40,6 +40,10 @@ type Config struct {
 	File  File
 	UID   uint32        // the user whom looks are charged to
 	Since lockmgr.Birth // when the file was opened: who is older has inherited no descriptor of it
+	// Doubts: a process that is hidden may hold the file. Where it is the daemon's own user who
+	// writes it, its processes are shown, but for those that hide themselves (PR_SET_DUMPABLE):
+	// their first close is the last.
+	Doubts bool
 }
 
 // Set is the holder set of a file that is open to be written. Its user guards it with a
@@ -163,7 +167,7 @@ func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	switch {
 	case err == nil && w > 0, errors.Is(err, proc.ErrBusy):
 		return holds
-	case proc.IsHidden(err):
+	case s.c.Doubts && proc.IsHidden(err):
 		return hidden
 	case s.mappable && s.maps(pid, file, s.c.File.AsMapped()):
 		return holds

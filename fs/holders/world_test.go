@@ -92,7 +92,7 @@ func (w *world) opened(pid int32, reads bool) *Set { return w.openedAs(0, pid, r
 
 func (w *world) openedAs(uid uint32, pid int32, reads bool) *Set {
 	looks := account.NewRate(10, 0, func(uid uint32) bool { return uid == 0 })
-	s := New(Config{Procs: w, Looks: looks, File: w, UID: uid})
+	s := New(Config{Procs: w, Looks: looks, File: w, UID: uid, Doubts: true})
 	s.NoteOpen(owner(pid), reads)
 	w.procs[pid].fds++
 	return s

@@ -37,7 +37,7 @@ func (a *Appender) LineGoesOn(by lockmgr.Owner) bool {
 		if pid == 0 {
 			continue
 		}
-		if w, _, err := a.c.Procs.Opens(pid, file); err == nil && w > 0 || errors.Is(err, proc.ErrBusy) || proc.IsHidden(err) {
+		if w, _, err := a.c.Procs.Opens(pid, file); err == nil && w > 0 || errors.Is(err, proc.ErrBusy) {
 			return true
 		}
 	}
