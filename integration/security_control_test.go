@@ -67,6 +67,17 @@ def within(what, text, *words):
     for w in words:
         if w not in text:
             print("%s lacks %r:\n%s" % (what, w, text[:4000]))
+# What a look finds when it finds enough, or at last. What is removed meanwhile is looked at again.
+def settled(look, enough):
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            got = look()
+        except FileNotFoundError:
+            got = None
+        if got is not None and enough(got) or time.monotonic() > deadline:
+            return got
+        time.sleep(0.01)
 # A descriptor that another user opened.
 def opened_by(uid, path, flags):
     ours, theirs = socket.socketpair()
