@@ -227,8 +227,11 @@ func (as *astray) isLateAt(c *caller, n *inode) bool {
 
 // meansName reports whether the caller has found n by a name that another file has got since.
 func (as *astray) meansName(c *caller, n *inode) bool {
+	if c.TID() == 0 || !n.isRegular() || !as.nodes.isReplaced(n) {
+		return false // before /proc is asked: that is seldom so
+	}
 	call, known := c.Syscall()
-	return known && syscalls.SetsByName(call) && c.TID() != 0 && n.isRegular() && as.nodes.isReplaced(n)
+	return known && syscalls.SetsByName(call)
 }
 
 // staleLocked notes that the caller of w is on its way to the name again. nodes.mu is held.

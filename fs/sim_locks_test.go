@@ -195,11 +195,9 @@ func (p *simProc) sync(path string) {
 		return
 	}
 	f.version = p.w.model.newVersion(p)
-	for _, part := range versionText(f.version) {
-		if p.write(fd, part) != 0 {
-			p.close(fd)
-			return
-		}
+	if p.writeVersion(fd, f.version) != 0 {
+		p.close(fd)
+		return
 	}
 	p.enter(unix.SYS_FSYNC, "fsync "+f.path)
 	f.syncing = p.w.now()

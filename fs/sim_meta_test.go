@@ -93,11 +93,9 @@ func (p *simProc) writeWithMeta(command, path string) {
 		return
 	}
 	f.version = p.w.model.newVersion(p)
-	for _, part := range versionText(f.version) {
-		if p.write(fd, part) != 0 {
-			p.close(fd)
-			return
-		}
+	if p.writeVersion(fd, f.version) != 0 {
+		p.close(fd)
+		return
 	}
 	in, attrs := p.metaAttrs(command)
 	p.enter(unix.SYS_FCHOWN, command+" "+path)
@@ -131,11 +129,9 @@ func (p *simProc) nameless(file string) {
 		return
 	}
 	v := p.w.model.newVersion(p)
-	for _, part := range versionText(v) {
-		if p.write(fd, part) != 0 {
-			p.close(fd)
-			return
-		}
+	if p.writeVersion(fd, v) != 0 {
+		p.close(fd)
+		return
 	}
 	temp := fmt.Sprintf("%s.tmp%d", file, p.pid-firstPID)
 	p.enter(unix.SYS_LINKAT, "linkat to "+temp, "fd", temp)

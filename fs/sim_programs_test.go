@@ -323,12 +323,18 @@ func (p *simProc) fill(fd int, f *simFile) unix.Errno {
 }
 
 func (p *simProc) fillWith(fd int, f *simFile) unix.Errno {
-	for _, part := range versionText(f.version) {
+	_ = p.writeVersion(fd, f.version)
+	return p.close(fd)
+}
+
+// writeVersion writes a version in three writes, as far as they succeed.
+func (p *simProc) writeVersion(fd int, version string) unix.Errno {
+	for _, part := range versionText(version) {
 		if e := p.write(fd, part); e != 0 {
-			break
+			return e
 		}
 	}
-	return p.close(fd)
+	return 0
 }
 
 func (p *simProc) save(path, known string) { p.saveAs(path, known, "") }

@@ -144,11 +144,7 @@ func (p *simProc) alloc(path string) {
 		p.w.logf("%s asks for %d bytes in %s, mode %d: %s", p, length, path, mode, result(e))
 		p.leave()
 	}
-	for _, part := range versionText(f.version) {
-		if e = p.write(fd, part); e != 0 {
-			break
-		}
-	}
+	e = p.writeVersion(fd, f.version)
 	for _, whence := range []uint32{unix.SEEK_DATA, unix.SEEK_HOLE} {
 		if e != 0 {
 			break

@@ -69,7 +69,7 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if data == nil {
-		if whole := dataDirectoryOf(path); whole != "" {
+		if whole, _ := dataRoot(path); whole != "" {
 			return fmt.Errorf("%s is in the data directory %s, which is checked as a whole: latchfs fsck %[2]s", path, whole)
 		}
 		return f.print(cmd.OutOrStdout(), path, nil, "no state directory, so nothing to check")
@@ -239,21 +239,6 @@ func mountedFrom(real string) (mountpoint string, found bool) {
 		}
 	}
 	return "", err != nil
-}
-
-// dataDirectoryOf is the nearest directory above path in which latchfs has been, or "".
-func dataDirectoryOf(path string) string {
-	dir, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	for err == nil && dir != "/" {
-		dir = filepath.Dir(dir)
-		if st, err := os.Lstat(filepath.Join(dir, commit.StateDirName)); err == nil && st.IsDir() {
-			return dir
-		}
-	}
-	return ""
 }
 
 // unmounted resolves a path, and refuses one that leads into a mount of ours.

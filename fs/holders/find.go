@@ -19,10 +19,6 @@ type Finding struct {
 // at, nil if it is none's.
 func (s *Set) Find(owner lockmgr.Owner, by *Closer) Finding {
 	s.unseen.Store(false)
-	return s.find(owner, by)
-}
-
-func (s *Set) find(owner lockmgr.Owner, by *Closer) Finding {
 	var dying []lockmgr.Owner
 	exits := by != nil && by.Exiting
 	gone := exits && by.Owner == owner
@@ -51,30 +47,29 @@ func (s *Set) find(owner lockmgr.Owner, by *Closer) Finding {
 			}
 			is = s.look(pid)
 		}
-		switch {
-		case is == holds:
+		switch is {
+		case holds:
 			th, err := s.c.Procs.Process(pid)
 			if err != nil {
 				return Finding{Held: true}
 			}
 			return Finding{Held: true, Next: th.Owner}
-		case is == hidden && s.mayHold(pid):
+		case hidden:
 			doubt = pid
-		default:
+		case free:
 			dying = s.addDying(dying, pid, by)
 		}
 	}
-	switch {
-	case doubt == 0:
+	if doubt == 0 {
 		return Finding{Dying: dying}
-	case !gone && s.c.Procs.Alive(owner):
-		return s.inDoubt(lockmgr.Owner{})
 	}
-	th, err := s.c.Procs.Process(doubt)
-	if err != nil {
-		return s.inDoubt(lockmgr.Owner{})
+	var next lockmgr.Owner
+	if gone || !s.c.Procs.Alive(owner) {
+		if th, err := s.c.Procs.Process(doubt); err == nil {
+			next = th.Owner
+		}
 	}
-	return s.inDoubt(th.Owner)
+	return s.inDoubt(next)
 }
 
 // inDoubt is that somebody may hold the file whom the daemon cannot see.
@@ -90,10 +85,7 @@ func (s *Set) IsHeldAfter(by *Closer) bool {
 		if by.Exiting && pid == by.Owner.PID {
 			continue
 		}
-		if by.sawHolding(pid) || !s.charge(pid) {
-			return true
-		}
-		if is := s.look(pid); is == holds || is == hidden && s.mayHold(pid) {
+		if by.sawHolding(pid) || !s.charge(pid) || s.look(pid) != free {
 			return true
 		}
 	}

@@ -134,7 +134,7 @@ type sight int
 const (
 	free   sight = iota // it does not hold the file
 	holds               // it does
-	hidden              // the kernel does not show that to the daemon
+	hidden              // it may, and the kernel does not show that to the daemon
 )
 
 // look finds out whether a process holds the file.
@@ -167,7 +167,7 @@ func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	switch {
 	case err == nil && w > 0, errors.Is(err, proc.ErrBusy):
 		return holds
-	case s.c.Doubts && proc.IsHidden(err):
+	case s.c.Doubts && proc.IsHidden(err) && s.mayHold(pid):
 		return hidden
 	case s.mappable && s.maps(pid, file, s.c.File.AsMapped()):
 		return holds
@@ -175,8 +175,8 @@ func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	return free
 }
 
-// mayHold reports whether a hidden process may hold the file: it has used it, or was born since it
-// was opened.
+// mayHold reports whether a process that is not shown may hold the file: it has used it, or was born
+// since it was opened.
 func (s *Set) mayHold(pid int32) bool {
 	if _, seen := s.seen[pid]; seen {
 		return true
@@ -231,10 +231,11 @@ func (s *Set) NoteChildren(by *Closer) {
 		if !s.charge(pid) {
 			continue
 		}
-		switch is := s.look(pid); {
-		case is == holds:
+		switch s.look(pid) {
+		case holds:
 			by.held = append(by.held, pid)
-		case is == free || !s.mayHold(pid):
+		case hidden:
+		case free:
 			continue
 		}
 		if th, err := s.c.Procs.Process(pid); err == nil {
