@@ -43,8 +43,9 @@ func (lf *life) shutdownNotice() string {
 	return "latchfs on " + lf.disk.opts.Mountpoint + " is shutting down; try again in a moment"
 }
 
-// isDrained reports whether no session is open, and no operation has the lock for which it
-// has waited: such an operation is about to be done, or to begin a session.
+// isDrained reports whether no session is open or gives its lock back, and no operation has the
+// lock for which it has waited. Such an operation is about to be done, or to begin a session; and
+// whoever waits for the lock of a session is served as soon as the session has ended.
 func (lf *life) isDrained() bool {
 	if lf.running() > 0 {
 		return false
@@ -52,7 +53,7 @@ func (lf *life) isDrained() bool {
 	held := lf.rules.table.Snapshot().Held
 	for i := range held {
 		lb, _ := held[i].Label.(*label)
-		if held[i].Class == lockmgr.Session && lb != nil && lb.claim == nil && lb.read == nil && lb.session.Load() == nil {
+		if held[i].Class == lockmgr.Session && lb != nil && lb.claim == nil && lb.read == nil {
 			return false
 		}
 	}
