@@ -151,7 +151,9 @@ var errLook = errors.New("the log has to be looked at as a whole")
 // scanFile calls replay for each record of a log without having all of it in memory,
 // up to where it is not intact: there the error is errLook.
 func scanFile(name string, f *os.File, replay func(at int64, record []byte) error) (intact, size int64, err error) {
-	room := make([]byte, readAhead)
+	ahead := aheads.Get().(*[readAhead]byte)
+	defer aheads.Put(ahead)
+	room := ahead[:]
 	buf := room[:0]
 	var at int64 // of buf in the file
 	fill := func() error {
