@@ -77,7 +77,7 @@ func (ap *appending) openAppender(c *caller, k *kernelNode, n *inode, flags uint
 		ap.endings.closeHandle(h)
 		return errnoOf(err)
 	}
-	if e := h.app.OpenNow(); e != 0 {
+	if e := h.app.OpenNow(-1); e != 0 {
 		ap.endings.closeHandle(h)
 		return e
 	}

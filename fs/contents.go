@@ -78,7 +78,11 @@ func (co *contents) readFile(h *handle) (fd int, own bool, e unix.Errno) {
 		return fd, true, e
 	}
 	fd, e = co.handles.file(h)
-	return fd, false, e
+	if e == unix.EACCES && h.sess != nil {
+		fd, e = co.shadowFile(h.sess)
+		own = true
+	}
+	return fd, own, e
 }
 
 // Write writes to a file: write(2), pwritev(2), and pages of a mapping. It returns how much

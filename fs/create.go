@@ -212,10 +212,14 @@ func (op *opens) existing(c *caller, in *CreateRequest, dir *inode, name string)
 // appended to.
 func (op *opens) createPlain(c *caller, in *CreateRequest, dir *inode, name string, mode uint32, live bool, out *Created) unix.Errno {
 	dirfd := op.nodes.fdOf(dir)
+	flags := unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if !live {
+		flags |= int(in.Flags & (unix.O_SYNC | unix.O_DSYNC)) // the appender's
+	}
 	var fd int
 	err := op.nodes.trim.Spare(func() error {
 		return op.disk.makeAs(c, func() (err error) {
-			fd, err = unix.Openat(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+			fd, err = unix.Openat(dirfd, name, flags, mode)
 			return err
 		})
 	})
@@ -314,7 +318,7 @@ func (op *opens) openCreated(c *caller, fd int, dir *inode, name string, flags u
 	want := iomode.Passthrough
 	if kind == appendHandle {
 		want = iomode.Direct
-		unix.Close(fd)
+		_ = h.app.OpenNow(fd) // the first write tells of an error
 	} else {
 		h.fd = fd
 	}

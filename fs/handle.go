@@ -148,6 +148,29 @@ func (hs *handles) file(h *handle) (int, unix.Errno) {
 	return fd, 0
 }
 
+// ownerMayOpen are the bits of a mode with which the file's owner may open it in any way.
+const ownerMayOpen = unix.S_IRUSR | unix.S_IWUSR
+
+// openBeforeChmod opens the daemon's descriptors for what is open of n, whose mode is about to
+// change: an ordinary user's daemon may not be able to open the file afterwards, and those who have
+// it open may go on.
+func (hs *handles) openBeforeChmod(n *inode) {
+	if hs.disk.privileged || !n.isRegular() {
+		return
+	}
+	var opened []*handle
+	hs.nodes.mu.Lock()
+	for _, h := range hs.open {
+		if h.n == n && (h.kind == readHandle || h.kind == plainHandle) {
+			opened = append(opened, h)
+		}
+	}
+	hs.nodes.mu.Unlock()
+	for _, h := range opened {
+		_, _ = hs.file(h) // whoever reads is told
+	}
+}
+
 // reopen opens the inode behind an O_PATH descriptor.
 func (hs *handles) reopen(fd, flags int) (int, error) {
 	return unix.Openat(hs.disk.procfd, procName(fd), flags|unix.O_CLOEXEC, 0)

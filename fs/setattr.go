@@ -45,6 +45,9 @@ func (ats *attrs) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errn
 	if resize || in.Set&(SetMtime|SetMtimeNow) != 0 { // the line would change the time again
 		ats.appending.finishLinesOf(&in.Request, n)
 	}
+	if in.Set&SetMode != 0 && in.Mode&ownerMayOpen != ownerMayOpen {
+		ats.handles.openBeforeChmod(n)
+	}
 	if in.Set == 0 {
 		if e := ats.handles.mayDropBits(in, n); e != 0 {
 			return e

@@ -73,3 +73,42 @@ func TestRestoreWriteOnlyFile(t *testing.T) {
 		}
 	})
 }
+
+// A program that has a file open reads and writes it on when the file's mode lets nobody open it
+// any more, be it that somebody changes the mode, or that the program has made the file so.
+func TestOpenBeyondItsMode(t *testing.T) {
+	const common = `
+import mmap, os
+R, W, RW, A, C, S = os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_APPEND, os.O_CREAT | os.O_EXCL, os.O_SYNC
+def old(name):
+    with open(name, "w") as f: f.write("old " + name + "\n")
+def show(name):
+    print(name, "%o" % os.stat(name).st_mode, end=" "); os.chmod(name, 0o600); print(open(name).read())
+`
+	scripts := map[string]string{
+		"made to be read only": `
+f = os.open("f", RW | C, 0o444); os.write(f, b"one"); print(os.pread(f, 9, 0)); os.write(f, b"two"); print(os.pread(f, 9, 0))
+print(mmap.mmap(f, 6, prot=mmap.PROT_READ)[:]); os.fsync(f); print(os.pread(f, 9, 0)); os.close(f); show("f")
+f = os.open("g", RW | C, 0); os.write(f, b"one"); os.fsync(f); print(os.pread(f, 9, 0)); os.close(f); show("g")`,
+		"made to append to it": `
+for name, more in ("a", 0), ("b", S):
+    f = os.open(name, W | A | C | more, 0o444); os.write(f, b"one\n"); os.write(f, b"tw"); os.write(f, b"o\nthr"); os.close(f); show(name)
+f = os.open("c", RW | A | C, 0o444); os.write(f, b"one"); print(os.pread(f, 9, 0)); os.fsync(f); os.rename("c", "d"); os.write(f, b"\ntwo\n"); os.close(f); show("d")
+f = os.open("e", W | A | C, 0o444); os.posix_fallocate(f, 0, 3); os.write(f, b"end\n"); os.close(f); show("e")`,
+		"changed through a writer's descriptor": `
+for name in "f", "f.log":
+    old(name); f = os.open(name, RW); os.fchmod(f, 0o444); print(os.read(f, 3)); os.write(f, b"-"); print(os.pread(f, 9, 0)); os.close(f); show(name)
+f = os.open("n", RW | C, 0o600); os.write(f, b"new"); os.fchmod(f, 0); print(os.pread(f, 9, 0)); os.fsync(f); print(os.pread(f, 9, 0)); os.close(f); show("n")`,
+		"changed by name": `
+for name in "f", "f.log":
+    for mode in 0, 0o200, 0o400:
+        old(name); r, w = os.open(name, R), os.open(name, RW); os.chmod(name, mode)
+        print(os.read(r, 3), os.read(w, 3)); os.write(w, b"-"); os.close(r); os.close(w); show(name)
+old("a"); f = os.open("a", W | A); os.chmod("a", 0); os.write(f, b"more\n"); os.close(f); show("a")`,
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for name, script := range scripts {
+			m.AsOnPlain(t, name, "bash", "-c", "rm -rf w; mkdir w; cd w; exec "+bench.python+" -c '"+common+script+"' 2>&1")
+		}
+	})
+}

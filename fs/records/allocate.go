@@ -29,7 +29,7 @@ func (a *Appender) Allocate(w appends.Writer, mode uint32, do func(fd int) error
 		if err := unix.Fstat(a.fd, &after); err != nil {
 			return sys.Errno(err)
 		}
-		a.tellLocked(ch)
+		tell(ch, a.fd)
 		a.growLocked(int(after.Size - before.Size))
 		host.ShowEnd(a.id, a.fd, appends.Written)
 		return 0

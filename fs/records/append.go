@@ -33,7 +33,7 @@ func (a *Appender) append(w appends.Writer, b []byte, on appends.Occasion) unix.
 	if err != nil {
 		return sys.Errno(err)
 	}
-	a.tellLocked(ch)
+	tell(ch, a.fd)
 	if on == appends.Written {
 		a.usedID = a.id
 	}
@@ -56,10 +56,10 @@ func (a *Appender) changeLocked(what What) (ch Change, was unix.Stat_t) {
 	return a.c.Host.Change(what, &was), was
 }
 
-// tellLocked tells that it has been made.
-func (a *Appender) tellLocked(ch Change) {
+// tell tells that it has been made of the file that is open as fd.
+func tell(ch Change, fd int) {
 	var st unix.Stat_t
-	if ch != nil && unix.Fstat(a.fd, &st) == nil {
+	if ch != nil && unix.Fstat(fd, &st) == nil {
 		ch.Tell(&st)
 	}
 }

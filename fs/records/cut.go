@@ -93,6 +93,6 @@ func (a *Appender) cutLocked(token uint64, size int64) unix.Errno {
 		}
 		return sys.Errno(err)
 	}
-	a.tellLocked(ch)
+	tell(ch, a.fd)
 	return 0
 }

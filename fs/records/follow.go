@@ -44,7 +44,12 @@ func (a *Appender) followLocked() unix.Errno {
 	if err != nil {
 		return sys.Errno(err)
 	}
-	tail, err := host.Tail(fd)
+	return a.goOnLocked(fd, id, named)
+}
+
+// goOnLocked makes fd the file to which records go, in the place of what a.fd was.
+func (a *Appender) goOnLocked(fd int, id ID, named bool) unix.Errno {
+	tail, err := a.c.Host.Tail(fd)
 	if err != nil {
 		unix.Close(fd)
 		return sys.Errno(err)
@@ -58,11 +63,23 @@ func (a *Appender) followLocked() unix.Errno {
 // OpenNow opens the file before anything is written: the right to open it may be taken away later
 // (chmod(2)), and the open(2) has granted that. The errno is that of the open(2), where the file or
 // its filesystem does not let anybody write: a shell tells of an open that fails, and not of a
-// close. Of all else the first write tells.
-func (a *Appender) OpenNow() unix.Errno {
+// close. Of all else the first write tells. made is a descriptor of the file to read and write it, if
+// it was made by that open(2), or -1: its mode may not let anybody open it again. The appender
+// closes it.
+func (a *Appender) OpenNow(made int) unix.Errno {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch e := a.followLocked(); e {
+	open := a.followLocked
+	if made >= 0 {
+		open = func() unix.Errno {
+			if _, err := unix.FcntlInt(uintptr(made), unix.F_SETFL, unix.O_APPEND); err != nil {
+				unix.Close(made)
+				return sys.Errno(err)
+			}
+			return a.goOnLocked(made, a.c.Own, true)
+		}
+	}
+	switch e := open(); e {
 	case unix.EROFS, unix.EPERM, unix.ETXTBSY:
 		return e
 	default:

@@ -263,7 +263,7 @@ func TestOpenNow(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		onStage(t, func(s *stage, a *Appender) {
 			if now {
-				if e := a.OpenNow(); e != 0 {
+				if e := a.OpenNow(-1); e != 0 {
 					t.Errorf("to open it at once: %v", e)
 				}
 				if a.Follows() != s.id("log") {
@@ -284,11 +284,49 @@ func TestOpenNow(t *testing.T) {
 	onStage(t, func(s *stage, a *Appender) {
 		for errno, told := range map[unix.Errno]unix.Errno{unix.EACCES: 0, unix.EMFILE: 0, unix.EROFS: unix.EROFS, unix.EPERM: unix.EPERM, unix.ETXTBSY: unix.ETXTBSY} {
 			s.reopens = errno
-			if e := a.OpenNow(); e != told {
+			if e := a.OpenNow(-1); e != told {
 				t.Errorf("to open it at once, which answers %v: %v, want %v", errno, e, told)
 			}
 		}
 		s.reopens = nil
+		s.write(a, 10, "one\n")
+		s.want("log", "old\none\n")
+	})
+}
+
+// A file that was just made is appended to through the descriptor by which it was made: its mode may
+// not let anybody open it again.
+func TestOpenMade(t *testing.T) {
+	made := func(s *stage) int {
+		fd, err := unix.Open(filepath.Join(s.dir, "log"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return fd
+	}
+	onStage(t, func(s *stage, a *Appender) {
+		s.reopens = unix.EACCES
+		if e := a.OpenNow(made(s)); e != 0 || a.Follows() != s.id("log") {
+			t.Errorf("errno %v, it follows %v", e, a.Follows())
+		}
+		s.write(a, 10, "one\n")
+		s.write(a, 10, "two\n")
+		s.want("log", "old\none\ntwo\n")
+		s.reopens = nil
+		s.save("new\n")
+		s.write(a, 10, "three\n")
+		s.want("log", "new\nthree\n")
+	})
+	onStage(t, func(s *stage, a *Appender) { // the descriptor is given back
+		fd := made(s)
+		s.tails = unix.EMFILE
+		if e := a.OpenNow(fd); e != 0 || a.Follows() != (ID{}) {
+			t.Errorf("without a tail: errno %v, it follows %v", e, a.Follows())
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != unix.EBADF {
+			t.Errorf("the descriptor is not closed: %v", err)
+		}
+		s.tails = nil
 		s.write(a, 10, "one\n")
 		s.want("log", "old\none\n")
 	})

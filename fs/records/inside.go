@@ -72,7 +72,7 @@ func (a *Appender) Store(data [][]byte, at int64) (int, unix.Errno) {
 	}
 	a.stored = true
 	if ch != nil {
-		a.tellLocked(ch)
+		tell(ch, a.fd)
 		a.growLocked(0)
 	}
 	return n, 0

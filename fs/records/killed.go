@@ -75,7 +75,7 @@ func (a *Appender) cutOpen() []byte {
 	a.open.Forget()
 	a.growLocked(0)
 	ch, _ := a.changeLocked(Truncated)
-	a.tellLocked(ch)
+	tell(ch, a.fd)
 	return part
 }
 
