@@ -99,6 +99,9 @@ f = os.open("e", W | A | C, 0o444); os.posix_fallocate(f, 0, 3); os.write(f, b"e
 for name in "f", "f.log":
     old(name); f = os.open(name, RW); os.fchmod(f, 0o444); print(os.read(f, 3)); os.write(f, b"-"); print(os.pread(f, 9, 0)); os.close(f); show(name)
 f = os.open("n", RW | C, 0o600); os.write(f, b"new"); os.fchmod(f, 0); print(os.pread(f, 9, 0)); os.fsync(f); print(os.pread(f, 9, 0)); os.close(f); show("n")`,
+		"with attributes, and renamed": `
+f = os.open("f", RW | C, 0o600); os.write(f, b"one"); os.setxattr(f, "user.k", b"v"); os.fchmod(f, 0o444)
+os.rename("f", "g"); os.write(f, b"two"); os.close(f); print(os.getxattr("g", "user.k")); show("g")`,
 		"changed by name": `
 for name in "f", "f.log":
     for mode in 0, 0o200, 0o400:

@@ -68,7 +68,9 @@ func (s *Store) NewShadow(o ShadowOptions) (*Shadow, error) {
 		if err := unix.Fstat(o.Base, &base); err != nil {
 			return nil, fmt.Errorf("new shadow: %w", os.NewSyscallError("fstat", err))
 		}
-		mode, maker = base.Mode&0o777, nil
+		// Its owner may set attributes (user.*) only of a file that it may write: see copyMeta,
+		// which takes that right away again.
+		mode, maker = base.Mode&0o777|unix.S_IWUSR, nil
 	}
 	err := sh.create(o.Dir, mode, maker)
 	if o.Base >= 0 && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)) {
