@@ -11,7 +11,7 @@ import (
 // its names, or that of w; or nil.
 func (is appended) ownSession(w appends.Writer) *session {
 	p := is.place()
-	if p.dir == nil {
+	if p.dir == nil || is.isRemoved() { // another file may have the name by now
 		return nil
 	}
 	s := is.sessions.ownSessionOn(is.c, is.h.n, p.dir, p.name)
@@ -24,11 +24,21 @@ func (is appended) ownSession(w appends.Writer) *session {
 	return nil
 }
 
+// isRemoved reports whether the opened file was removed, and nothing took its place.
+func (is appended) isRemoved() bool {
+	is.nodes.mu.Lock()
+	defer is.nodes.mu.Unlock()
+	return is.h.n.removed
+}
+
 // IsInSession implements records.Sessions.
 func (is appended) IsInSession() bool {
 	p := is.place()
 	return p.dir != nil && is.nodes.sessionAt(p.dir, p.name) != nil
 }
+
+// InOwnSession implements records.Sessions.
+func (is appended) InOwnSession(w appends.Writer) bool { return is.ownSession(w) != nil }
 
 // TruncateOwn implements records.Sessions.
 func (is appended) TruncateOwn(c *records.Cut) (e unix.Errno, done bool) {

@@ -42,7 +42,8 @@ func (ats *attrs) SetAttr(_ <-chan struct{}, in *SetAttrRequest, out *AttrReply)
 
 func (ats *attrs) setattr(in *SetAttrRequest, k *kernelNode, n *inode) unix.Errno {
 	size, resize := in.size()
-	if resize || in.Set&(SetMtime|SetMtimeNow) != 0 { // the line would change the time again
+	special := in.Set&SetMode != 0 && in.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
+	if resize || special || in.Set&(SetMtime|SetMtimeNow) != 0 { // the line would change the time again, or drop the bits
 		ats.appending.finishLinesOf(&in.Request, n)
 	}
 	if in.Set&SetMode != 0 && in.Mode&ownerMayOpen != ownerMayOpen {

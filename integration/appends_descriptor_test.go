@@ -45,6 +45,34 @@ assert not os.path.exists("app.txt.1")
 	})
 }
 
+// What a program appends comes before what it does next through other descriptors of the file, and
+// never to another file of that name.
+func TestAppenderBesideOwnWriter(t *testing.T) {
+	scripts := map[string]string{
+		"half a line, and a write": `
+f, g = os.open("f", W | A | C), os.open("f", os.O_RDWR); os.write(f, b"abc"); os.write(g, b"ABCDE"); os.write(f, b"f"); os.pwrite(g, b"123456789", 0)
+os.close(f); os.close(g); show("f")`,
+		"half a line, and room": `
+f, g = os.open("f", W | A | C), os.open("f", W); os.write(f, b"abc"); os.posix_fallocate(g, 0, 9); os.close(g); os.close(f); show("f")`,
+		"half a line, and bits": `
+f = os.open("f", W | A | C, 0o644); os.write(f, b"abc"); os.fchmod(f, 0o4755); os.close(f); show("f")
+f = os.open("f", W | A); os.write(f, b"def"); os.chmod("f", 0o6755); os.close(f); show("f")`,
+		"removed, and made anew": `
+f = os.open("f", W | A | C); os.write(f, b"old\n"); os.unlink("f"); g = os.open("f", W | C | os.O_EXCL)
+os.write(f, b"more\nha"); os.posix_fallocate(f, 0, 99); os.write(g, b"new\n"); print(os.fstat(f).st_size, os.fstat(f).st_nlink)
+os.close(g); os.write(f, b"lf"); os.ftruncate(f, 3); print(os.fstat(f).st_size); os.close(f); show("f")`,
+	}
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		for name, script := range scripts {
+			m.AsOnPlain(t, name, "bash", "-c", "rm -rf w; mkdir w; cd w; exec "+bench.python+` -c '
+import os
+W, A, C = os.O_WRONLY, os.O_APPEND, os.O_CREAT
+def show(name): print("%o" % os.stat(name).st_mode, open(name).read())
+`+script+"' 2>&1")
+		}
+	})
+}
+
 // Who takes O_APPEND off a descriptor writes to a place in the file. That is refused: it
 // would come to the end, with success.
 func TestAppenderThatWouldWriteInside(t *testing.T) {

@@ -53,6 +53,9 @@ type End interface {
 	HoldsLine(holds bool)
 	// JudgesLines reports whether each line is judged: nobody sees half of one then.
 	JudgesLines() bool
+	// InOwnSession reports whether what w appends goes to a session of its own family. Nobody else
+	// sees half of a line there, and what the family writes next by other descriptors comes after it.
+	InOwnSession(w Writer) bool
 	// IsWorking reports whether a thread runs, waits for a processor, or writes: it may be
 	// about to write the rest of its line.
 	IsWorking(thread uint32) bool

@@ -42,6 +42,25 @@ func TestNextLineHasItsOwnTime(t *testing.T) {
 	})
 }
 
+// What goes to a session of the writer's own does not wait for the end of its line, nor does what
+// others have begun.
+func TestLineInOwnSession(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.set(func() { s.inSession = map[uint32]bool{ann.Thread: true} })
+		s.write(ann, "one\ntw")
+		s.want("one\ntw")
+		s.write(ann, "o")
+		s.want("one\ntwo")
+		s.write(bob, " b")
+		s.want("one\ntwo")
+		s.write(ann, " a")
+		s.want("one\ntwo b a")
+		s.set(func() { s.inSession = nil })
+		s.write(ann, "\nthr")
+		s.want("one\ntwo b a\n")
+	})
+}
+
 func TestWriterAtWork(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.set(func() { s.works = true })

@@ -87,7 +87,7 @@ func (q *Queue) Write(w Writer, data [][]byte) (int, unix.Errno) {
 		due = held + i + 1
 	}
 	fits := q.c.Book.Fits(q.c.UID, int64(len(all)))
-	if len(all)-due > MaxLine || !fits {
+	if len(all)-due > MaxLine || !fits || due < len(all) && q.c.End.InOwnSession(w) {
 		due = len(all)
 	}
 	if !q.busy && due > 0 {

@@ -36,23 +36,24 @@ type stage struct {
 	q    *Queue
 	book *account.Book
 
-	mu       sync.Mutex // guards what follows
-	file     []byte
-	records  []record
-	kept     []string
-	reasons  []string
-	lines    []bool        // what was told of lines that are held back
-	free     chan struct{} // closed when nobody else has the lock
-	held     bool          // the queue has it
-	anyhow   bool          // no lock is needed any more
-	refuses  unix.Errno    // what is appended
-	judges   bool
-	works    bool // whoever writes
-	asked    []uint32
-	open     int           // how much of the file is a line that is not finished
-	cuts     int           // how often that was taken out
-	slow     chan struct{} // an append lasts until it is closed; nil: it does not last
-	patience time.Duration
+	mu        sync.Mutex // guards what follows
+	file      []byte
+	records   []record
+	kept      []string
+	reasons   []string
+	lines     []bool        // what was told of lines that are held back
+	free      chan struct{} // closed when nobody else has the lock
+	held      bool          // the queue has it
+	anyhow    bool          // no lock is needed any more
+	refuses   unix.Errno    // what is appended
+	judges    bool
+	works     bool            // whoever writes
+	inSession map[uint32]bool // threads of which what they append goes to a session of their own
+	asked     []uint32
+	open      int           // how much of the file is a line that is not finished
+	cuts      int           // how often that was taken out
+	slow      chan struct{} // an append lasts until it is closed; nil: it does not last
+	patience  time.Duration
 }
 
 // A record is one that was appended.
@@ -218,6 +219,12 @@ func (s *stage) JudgesLines() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.judges
+}
+
+func (s *stage) InOwnSession(w Writer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inSession[w.Thread]
 }
 
 func (s *stage) IsWorking(thread uint32) bool {

@@ -49,6 +49,9 @@ func (n *end) HoldsLine(holds bool) {
 	}
 }
 
+// InOwnSession implements appends.End.
+func (n *end) InOwnSession(w appends.Writer) bool { return n.c.Host.InOwnSession(w) }
+
 // HasOpen implements appends.End.
 func (n *end) HasOpen() bool { return n.appender().hasOpen() }
 

@@ -87,6 +87,8 @@ type Locks interface {
 type Sessions interface {
 	// IsInSession reports whether somebody has a session on the file's name.
 	IsInSession() bool
+	// InOwnSession reports whether there is one to which AppendToOwn appends on behalf of w.
+	InOwnSession(w appends.Writer) bool
 	// AppendToOwn appends b on behalf of w to the shadow of the own session, or w's; done is
 	// false if there is none.
 	AppendToOwn(w appends.Writer, b []byte) (e unix.Errno, done bool)

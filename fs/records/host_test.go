@@ -150,6 +150,8 @@ func (s *stage) Patience() time.Duration { return time.Second }
 
 func (s *stage) IsInSession() bool { return s.session }
 
+func (s *stage) InOwnSession(appends.Writer) bool { return s.own != nil }
+
 func (s *stage) AppendToOwn(_ appends.Writer, b []byte) (unix.Errno, bool) {
 	if s.own == nil {
 		return 0, false
