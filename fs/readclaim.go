@@ -78,7 +78,7 @@ func (op *opens) claimRead(cancel <-chan struct{}, in *OpenRequest, n *inode) un
 			return unix.EINTR
 		}
 	}
-	if op.nodes.isReplaced(n) && !op.astray.walks.Repeated(r.c) {
+	if op.nodes.isReplaced(n) && !op.astray.walks.IsRepeated(r.c) { // openRead asks again
 		return op.astray.staleAt(r.c, n)
 	}
 	if op.astray.isRenamed(n) { // while it waited: the file may have another name, or have had several

@@ -34,6 +34,8 @@ type simClaim struct {
 	path  string // of the file that is claimed
 	name  simName
 	since int64
+	mode  string // of a lock of the control file
+	talks bool   // it is one, and ends with its daemon
 }
 
 // claims reports whether a program claims files.
@@ -169,10 +171,12 @@ func (m *simModel) mayClaim(p *simProc, e unix.Errno, began int64) {
 func (m *simModel) claimed(c *simClaim) {
 	c.since = m.w.now()
 	for _, o := range m.claimsOn(c.name) {
-		m.w.failf("%s has claimed %s, and %s as well", o.p, c.path, c.p)
+		if !o.goesWith(c) && o.p.uid == c.p.uid && (!c.talks && !o.talks || !related(o.p, c.p)) {
+			m.w.failf("%s has claimed %s, and %s as well", o.p, c.path, c.p)
+		}
 	}
 	for _, q := range m.w.procs.living() {
-		if q != c.p && !m.hasLive() && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.isNamed() && o.named() == c.name }) {
+		if q != c.p && c.p.uid == m.w.uid && !related(q, c.p) && !m.hasLive() && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.isNamed() && o.named() == c.name }) {
 			m.w.failf("%s has claimed %s, and %s has it open for writing", c.p, c.path, q)
 		}
 	}
@@ -201,6 +205,9 @@ func (m *simModel) claimsOn(name simName) (all []*simClaim) {
 	defer m.mu.Unlock()
 	for _, c := range m.claims {
 		at := c.name
+		if c.talks && c.k != m.w.kernel {
+			continue
+		}
 		if k := m.w.kernel; c.k != k && !m.w.opts.script.movesDirs() {
 			at, _ = k.nameAt(c.path)
 		}
@@ -214,7 +221,7 @@ func (m *simModel) claimsOn(name simName) (all []*simClaim) {
 // keepsClaims looks for a claim against what a process has done to a name.
 func (m *simModel) keepsClaims(p *simProc, name simName, what string) {
 	for _, c := range m.claimsOn(name) {
-		if c.p != p && !related(c.p, p) && c.since < p.called {
+		if c.p != p && !related(c.p, p) && c.since < p.called && c.p.uid == m.w.uid {
 			m.w.failf("%s has claimed %s, and %s %s it", c.p, c.path, p, what)
 		}
 	}

@@ -320,6 +320,15 @@ func (m *simModel) unlocks(f *simFile) {
 	m.held = slices.DeleteFunc(m.held, func(h *simHeld) bool { return h.f == f })
 }
 
+// closesLock notes that a descriptor is about to be closed, with which the locks end that nobody
+// has inherited. What one takes with fcntl(2) nobody does.
+func (m *simModel) closesLock(f *simFile) {
+	inherited := m.w.inherited(f)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = slices.DeleteFunc(m.held, func(h *simHeld) bool { return h.f == f && (h.kind.posix || !inherited) })
+}
+
 // locksOn are the locks that programs have on a name now.
 func (m *simModel) locksOn(name simName) (all []*simHeld) {
 	m.mu.Lock()

@@ -247,7 +247,7 @@ func related(p, q *simProc) bool {
 
 // closes notes that a close begins: it may be the one that commits.
 func (m *simModel) closes(_ *simProc, f *simFile) {
-	m.unlocks(f)
+	m.closesLock(f)
 	at := m.w.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()

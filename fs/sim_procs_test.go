@@ -139,6 +139,9 @@ func (p *simProc) leaveIfKilled() {
 	}
 }
 
+// exit is exit(2).
+func (p *simProc) exit() { runtime.Goexit() }
+
 // end is the end of the process: its descriptors are closed one after the other.
 func (p *simProc) end() {
 	ps := p.w.procs
@@ -151,7 +154,7 @@ func (p *simProc) end() {
 		m.f.k.munmap(m)
 	}
 	for _, fd := range slices.Sorted(maps.Keys(files)) {
-		p.w.model.unlocks(files[fd])
+		p.w.model.closesLock(files[fd])
 		p.flush(files[fd])
 	}
 	p.usesNothing()

@@ -102,6 +102,30 @@ type simHazards struct {
 //	bad ...        does as a command does, and writes what validators refuse: see
 //	               sim_judges_test.go
 //	steal F        takes the lock of F away from whoever writes F: see sim_thefts_test.go
+//	twice F        opens F twice, and writes it anew through both descriptors
+//	dup F          writes F anew through a descriptor, and through a copy of it
+//	reopen F       reads F, and once more through /proc/self/fd
+//	renew F        likewise, and a child saves F in between
+//	leave F        opens F to write it anew, leaves the descriptor to a child, and ends
+//	bequeath F     locks F (flock), and leaves the lock to a child, which does as count does;
+//	               heir F likewise, and ends
+//
+// and those of sim_control_test.go, which ask on .locks/control:
+//
+//	guard F...     locks files, and counts in each
+//	consult F...   shares a lock of files and reads each twice; await F with an update lock
+//	shrink F G     locks both, gives F back, and counts in G
+//	named N        has the lock N, which stands for no file
+//	hasty F        locks F if that is possible at once, and counts in it
+//	impatient F... asks for a lock, and goes away before it has it
+//	both F G       asks for the locks of both at once, and who has what
+//	acquire F...   has a child lock files for it, and counts in each; release F gives one back
+//	yield F        locks F, and removes the record of that from .locks/held
+//	unlock F       removes the record of whoever has F
+//	inquire F...   asks who has files, in all ways
+//	wrest F        takes the lock of F away if its holder is another user, or shows no life
+//	pin F          pins an earlier version of F, and writes F anew with that
+//	forget F       erases what is kept of F
 type simProgram struct {
 	name  string
 	lines []string
@@ -213,6 +237,8 @@ func drawScript(seed uint64) simScript {
 	s.drawParts(seed)
 	s.drawSlows(seed)
 	s.drawMeta(seed, names)
+	s.drawControl(seed, names)
+	s.drawDescriptors(seed, names)
 	return s
 }
 

@@ -202,7 +202,7 @@ func (m *simModel) takesAway() bool {
 func (m *simModel) isDeadlock(o simOp) bool {
 	s := m.w.opts.script
 	claims := s.hazards.updates == policy.Serialize || s.hazards.updates == policy.Adaptive || s.claims()
-	return o.errno == unix.EDEADLK && (claims || s.locksSeveral())
+	return o.errno == unix.EDEADLK && (claims || s.locksSeveral() || s.locksByControl())
 }
 
 // A program waits for its turn to read a file by one of two names, while the one whose turn it

@@ -201,21 +201,33 @@ func (t *Table[P, W]) Take(c Thread, op string, at [2]P) (w W) {
 // answered.
 func (t *Table[P, W]) Repeated(c Thread) bool {
 	var none W
-	w := t.Get(c)
-	if w == none {
-		return t.IsLate(c)
+	w, repeated := t.repeated(c)
+	if w != none && w.Promised().Op == Stale && !t.Remove(w) {
+		return false
+	}
+	return repeated
+}
+
+// IsRepeated is Repeated before the last time that a request asks: the answer is the same then.
+func (t *Table[P, W]) IsRepeated(c Thread) bool {
+	_, repeated := t.repeated(c)
+	return repeated
+}
+
+// repeated is Repeated with the caller's entry, which stays.
+func (t *Table[P, W]) repeated(c Thread) (w W, repeated bool) {
+	var none W
+	if w = t.Get(c); w == none {
+		return none, t.IsLate(c)
 	}
 	p := w.Promised()
 	if p.Op == Wait {
-		return false // that one was ended, not repeated
-	}
-	if p.Op == Stale && !t.Remove(w) {
-		return false
+		return w, false // that one was ended, not repeated
 	}
 	if _, known := c.Syscall(); known && p.call != (proc.Call{}) {
-		return true
+		return w, true
 	}
-	return time.Since(p.since) < staleFor // the kernel repeats it at once
+	return w, time.Since(p.since) < staleFor // the kernel repeats it at once
 }
 
 // PlaceOf removes and returns the place in a queue that the caller left because of a
