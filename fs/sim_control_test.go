@@ -415,8 +415,13 @@ func (p *simProc) wrest(path string) {
 	if !ok {
 		return
 	}
-	p.request(fd, control.Request{Op: control.Steal, Paths: []string{path}})
-	r, ok := p.request(fd, control.Request{Op: control.Steal, Paths: []string{path}, Force: true})
+	theft := control.Request{Op: control.Steal, Paths: []string{path}}
+	if slices.Contains(simDirs, path) {
+		theft.Paths, theft.Trees = nil, []string{path}
+	}
+	p.request(fd, theft)
+	theft.Force = true
+	r, ok := p.request(fd, theft)
 	if ok && r.Stolen > 0 {
 		p.w.model.count("locks stolen")
 	}

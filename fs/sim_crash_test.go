@@ -53,7 +53,7 @@ func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}, {h.ttl, "ttl"}, {h.judges, "judges"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}, {h.ttl, "ttl"}, {h.judges, "judges"}, {h.lease, "lease"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -76,6 +76,7 @@ func (h simHazards) fewer() (all []simHazards) {
 		func(h *simHazards) *int { return &h.passes },
 		func(h *simHazards) *int { return &h.ttl },
 		func(h *simHazards) *int { return &h.judges },
+		func(h *simHazards) *int { return &h.lease },
 	} {
 		less := h
 		if *one(&less) = 0; less != h {

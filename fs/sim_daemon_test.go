@@ -181,7 +181,7 @@ func (f *FS) holdsNoMutex() bool {
 		return true
 	}
 	if !try(&f.locks.thefts) || !try(&f.nodes.ns) || !try(&f.nodes.paths) ||
-		!f.locks.advisory.IsFree() || !try(&f.nodes.mu) {
+		!f.locks.advisory.IsFree() || !f.locks.heart.IsFree() || !try(&f.nodes.mu) {
 		return false
 	}
 	for _, t := range f.callers.running.All() {

@@ -192,6 +192,9 @@ func (p *simProc) restore(file string) {
 			continue
 		}
 		v, whole := versionOf(text)
+		if !whole && p.w.model.mayTear() {
+			return
+		}
 		if !whole {
 			p.w.failf("%s finds %q in the history of %s", p, text, file)
 		} else if p.w.disk == nil {

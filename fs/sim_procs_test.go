@@ -21,34 +21,35 @@ const firstPID = 5_000_000
 // simProc is a process of the simulation: one thread, which runs a program of system
 // calls. Its fields are guarded by simProcs.mu.
 type simProc struct {
-	w      *simWorld
-	pid    int32
-	birth  lockmgr.Birth
-	parent *simProc // nil of those whose parent is the first process
-	comm   string
-	uid    uint32
-	called int64 // when its system call began
-	fds    map[int]*simFile
-	maps   []*simMapping
-	stored map[string]bool // versions, into mappings; its own
-	steady bool            // it is not killed at this moment
-	bad    bool            // what it writes is what validators refuse; its own
-	call   proc.Call
-	inCall bool
-	cancel chan struct{}         // of the request that is under way
-	using  map[*simInode]bool    // guarded by simWorld.mu
-	kernel *simKernel            // of the mount on which its system call has begun
-	readOn *simKernel            // the mount on which it has read last
-	deaf   map[simName]time.Time // when it was refused a rename away from the name; its own
-	seen   map[string]simSeen    // what it has read; its own
-	last   simSeen               // likewise, of the path that it has read last
-	signal int
-	txn    *simTxn // in which it is; or nil
-	ending bool
-	wrote  bool // anything
-	gone   bool
-	dead   chan struct{}
-	doing  string
+	w       *simWorld
+	pid     int32
+	birth   lockmgr.Birth
+	parent  *simProc // nil of those whose parent is the first process
+	comm    string
+	uid     uint32
+	called  int64 // when its system call began
+	fds     map[int]*simFile
+	maps    []*simMapping
+	stored  map[string]bool // versions, into mappings; its own
+	steady  bool            // it is not killed at this moment
+	bad     bool            // what it writes is what validators refuse; its own
+	call    proc.Call
+	inCall  bool
+	cancel  chan struct{}         // of the request that is under way
+	using   map[*simInode]bool    // guarded by simWorld.mu
+	kernel  *simKernel            // of the mount on which its system call has begun
+	readOn  *simKernel            // the mount on which it has read last
+	deaf    map[simName]time.Time // when it was refused a rename away from the name; its own
+	seen    map[string]simSeen    // what it has read; its own
+	last    simSeen               // likewise, of the path that it has read last
+	signal  int
+	txn     *simTxn // in which it is; or nil
+	stopped simStop
+	ending  bool
+	wrote   bool // anything
+	gone    bool
+	dead    chan struct{}
+	doing   string
 }
 
 func (p *simProc) String() string { return fmt.Sprintf("%s[%d]", p.comm, max(p.pid-firstPID, 0)) }

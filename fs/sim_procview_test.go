@@ -3,7 +3,6 @@ package fs
 import (
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -171,7 +170,10 @@ func (ps simEyes) Pulse(pid int32) (proc.Pulse, error) {
 	if p == nil {
 		return proc.Pulse{}, proc.ErrGone
 	}
-	return proc.Pulse{Start: p.birth.Tick, CPU: time.Since(ps.began), Threads: 1, State: 'S'}, nil
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	used, state := p.stopped.cpu(ps.began)
+	return proc.Pulse{Start: p.birth.Tick, CPU: used, Threads: 1, State: state}, nil
 }
 
 // Pending implements Procs.

@@ -148,6 +148,10 @@ func (p *simProc) run(f []string) {
 		p.restore(f[1])
 	case "steal":
 		p.steal(f[1])
+	case "pause":
+		p.stops()
+	case "stop", "stopguard", "stoplock", "stoptree":
+		p.runStopped(f[0], f[1])
 	case "twice", "dup", "reopen", "renew", "leave", "bequeath", "heir", "inherit":
 		p.runDescriptors(f[0], f[1])
 	case "guard", "consult", "await", "shrink", "named", "hasty", "impatient", "both", "acquire", "acquiring", "release", "releasing",

@@ -27,6 +27,7 @@ type simHazards struct {
 	passes int // 1 where the kernel passes through: see sim_passthrough_test.go
 	ttl    int // how many milliseconds a read claim lasts; 0: as by default
 	judges int // the simJudges
+	lease  int // how many milliseconds a lease lasts; 0: as by default; odd: see leasePolicy
 
 	updates policy.LostUpdate // what the policy says of lost updates: see sim_updates_test.go
 }
@@ -109,6 +110,11 @@ type simHazards struct {
 //	leave F        opens F to write it anew, leaves the descriptor to a child, and ends
 //	bequeath F     locks F (flock), and leaves the lock to a child, which does as count does;
 //	               heir F likewise, and ends
+//	stop F         writes F anew, and is stopped on the way (SIGSTOP): see sim_stopped_test.go
+//	stopguard F    locks F by .locks/control, is stopped, and counts in F
+//	stoplock F     locks F (flock), and is stopped
+//	stoptree D     locks D with all below it, is stopped, and writes D/a anew
+//	pause          is stopped
 //
 // and those of sim_control_test.go, which ask on .locks/control:
 //
@@ -239,6 +245,7 @@ func drawScript(seed uint64) simScript {
 	s.drawMeta(seed, names)
 	s.drawControl(seed, names)
 	s.drawDescriptors(seed, names)
+	s.drawLease(seed, names)
 	return s
 }
 

@@ -20,6 +20,7 @@ type simTxn struct {
 	fd     int        // of the control file
 	lock   string
 	failed bool  // something in it was refused
+	paused bool  // its program was stopped
 	sent   int64 // when its commit was asked for; 0: it was not
 	moves  []simMove
 }
@@ -41,7 +42,7 @@ func (p *simProc) isInTxn() bool { return p.txn != nil && p.txn.k == p.kernel &&
 // skips reports whether a command is left out: of a transaction that will not be committed.
 func (p *simProc) skips(command string) bool {
 	t := p.txn
-	return t != nil && command != "commit" && command != "rollback" && (t.failed || t.k == nil || t.k.isDead())
+	return t != nil && command != "commit" && command != "rollback" && (t.failed || t.paused || t.k == nil || t.k.isDead())
 }
 
 // begin begins a transaction with files locked.

@@ -31,6 +31,7 @@ func init() {
 	flag.IntVar(&simHarm.passes, "passes", 0, "with -programs: 1 lets the kernel read and write backing files itself (passthrough)")
 	flag.IntVar(&simHarm.ttl, "ttl", 0, "with -programs: how many milliseconds a read claim lasts")
 	flag.IntVar(&simHarm.judges, "judges", 0, "with -programs: what the policy asks of the content of files (simJudges)")
+	flag.IntVar(&simHarm.lease, "lease", 0, "with -programs: how many milliseconds a lease lasts; of an odd one the next in the queue gets what is stale")
 	flag.Func("updates", "what the policy says of lost updates; without -programs, of all seeds", func(s string) error {
 		simHarm.updates = policy.LostUpdate(s)
 		return nil

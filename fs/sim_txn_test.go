@@ -145,7 +145,8 @@ func drawBlock(r *rand.Rand) []string {
 		var line string
 		switch command := []string{
 			"mv", "mv", "mv", "mvnew", "exchange", "ln", "rm", "rm", "mkdir", "mkdir", "rmdir", "cat", "cat", "stat", "echo", "echo", "save", "edit", "count",
-		}[r.IntN(19)]; command {
+			"chmod", "label", "label", "unlabel", "relabel", "labelonly", "chgrp", "touch", "fchgrp", "futimens", "ask", "ask", "bump", "cut", "twice", "dup", "alloc", "truncate",
+		}[r.IntN(37)]; command {
 		case "mv", "mvnew", "exchange", "ln":
 			line = command + " " + name() + " " + name()
 			if command == "mv" && r.IntN(8) == 0 { // as rename(2) cannot, in a transaction

@@ -57,6 +57,9 @@ func (h simHazards) policy() (text string) {
 	if h.updates != "" {
 		text += fmt.Sprintf("lost-update = %q\n", h.updates)
 	}
+	if h.lease > 0 {
+		text += h.leasePolicy()
+	}
 	if h.ttl > 0 {
 		text += fmt.Sprintf("claim-ttl = \"%dms\"\n", h.ttl)
 	}

@@ -110,6 +110,15 @@ func (h *Heart) at(t time.Time) {
 	}
 }
 
+// IsFree reports whether no round is under way, for whose end another one may wait.
+func (h *Heart) IsFree() bool {
+	if !h.round.TryLock() {
+		return false
+	}
+	h.round.Unlock()
+	return true
+}
+
 // beat is one round.
 func (h *Heart) beat() {
 	h.round.Lock()
