@@ -293,7 +293,11 @@ func (s *simScript) drawJudges(seed uint64) {
 		case strings.HasPrefix(line, "ln ") && s.locksSeveral():
 			line = "rm a"
 		}
-		p.lines = slices.Insert(p.lines, r.IntN(len(p.lines)+1), line)
+		at := r.IntN(len(p.lines) + 1)
+		if strings.HasPrefix(line, "bad txn") && p.isInBlock(at) { // transactions do not nest
+			at = 0
+		}
+		p.lines = slices.Insert(p.lines, at, line)
 	}
 }
 
