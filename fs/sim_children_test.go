@@ -9,6 +9,11 @@ import (
 
 // Programs whose children have their descriptors.
 
+// fork starts a child, which runs a command and has the descriptors of the process.
+func (p *simProc) fork(command string) *simProc {
+	return p.w.launch(p, simProgramOf(p.comm+"-child", command))
+}
+
 // pass gives a descriptor to a child, which writes.
 func (p *simProc) pass(path string) {
 	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC)
@@ -17,7 +22,7 @@ func (p *simProc) pass(path string) {
 	}
 	f.version = p.w.model.newVersion(p)
 	p.w.logf("%s has a child, which writes", p)
-	child := p.w.launch(p, simProgramOf(p.comm+"-child", "finish"))
+	child := p.fork("finish")
 	p.close(fd)
 	<-child.dead // as a shell waits
 }
@@ -29,7 +34,7 @@ func (p *simProc) share(path string) {
 		return
 	}
 	p.w.logf("%s has a child, which closes the file", p)
-	child := p.w.launch(p, simProgramOf(p.comm+"-child", "drop"))
+	child := p.fork("drop")
 	p.fill(fd, f)
 	<-child.dead
 }

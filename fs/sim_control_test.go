@@ -307,7 +307,7 @@ func (p *simProc) acquireByChild(paths ...string) {
 
 // child runs a command of latchfs, and waits for it.
 func (p *simProc) child(command string, args ...string) {
-	child := p.w.launch(p, simProgramOf(p.comm+"-child", command+" "+strings.Join(args, " ")))
+	child := p.fork(command + " " + strings.Join(args, " "))
 	<-child.dead
 	p.leaveIfKilled()
 }

@@ -203,7 +203,7 @@ func (p *simProc) abandon(path string) {
 	}
 	f.version = p.w.model.newVersion(p)
 	p.w.logf("%s has a child, which writes, and ends", p)
-	p.w.launch(p, simProgramOf(p.comm+"-child", "finish"))
+	p.fork("finish")
 	p.w.park(p.String() + " is about to end")
 	p.exit()
 }
@@ -220,7 +220,7 @@ func (p *simProc) bequeath(path string, ends bool) {
 		return
 	}
 	p.w.logf("%s has a child, which has the lock", p)
-	child := p.w.launch(p, simProgramOf(p.comm+"-child", "inherit "+path))
+	child := p.fork("inherit " + path)
 	if ends {
 		p.exit()
 	}

@@ -113,7 +113,7 @@ func (w *simWorld) checksUpdates() bool {
 // via has a child read a file, and saves it.
 func (p *simProc) via(path string) {
 	p.w.logf("%s has a child, which reads", p)
-	child := p.w.launch(p, simProgramOf(p.comm+"-child", "cat "+path))
+	child := p.fork("cat " + path)
 	<-child.dead
 	p.leaveIfKilled()
 	if child.last.whole && child.signal == 0 {
