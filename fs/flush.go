@@ -68,7 +68,7 @@ func (en *endings) flushShadow(cl *closing, h *handle) unix.Errno {
 	}
 	h.flushed, s.closed = true, true
 	s.stopLookLocked()
-	s.holders.Note(c.Owner())
+	s.holders.NoteClose(c.Owner())
 	s.holders.NoteChildren(by)
 	if killed != nil {
 		en.noteKilledLocked(s, killed)

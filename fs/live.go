@@ -233,7 +233,7 @@ func (lv *live) restampGrown(n *inode, path string) {
 func (lv *live) closedWhileGrowing(s *session, by *holders.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holders.Note(by.Owner)
+	s.holders.NoteClose(by.Owner)
 	if !s.hasUnclosedLocked() && !s.holders.IsHeldAfter(by) {
 		lv.settleLocked(s)
 	}

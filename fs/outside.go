@@ -45,6 +45,7 @@ type Procs interface {
 	// Does it live, and what does it do?
 	Alive(o lockmgr.Owner) bool
 	Exit(tid uint32) (sig int, exiting bool)
+	ExitOf(pid int32) (sig int, exiting bool)
 	HasWritten(pid int32) (written, known bool)
 	RunsAsParent(pid int32) bool
 	Closer(tid uint32) (th proc.Thread, sig int, exiting bool, err error)

@@ -23,7 +23,7 @@ func (cm *commits) renameWriter(s *session) {
 		s.nameWriter(by.Program)
 		return
 	}
-	if th, err := cm.callers.proc.Thread(uint32(o.PID)); err != nil || th.Owner != o {
+	if th, err := cm.callers.proc.Process(o.PID); err != nil || th.Owner != o {
 		return
 	}
 	if name := cm.callers.proc.Program(o.PID); name != "" {

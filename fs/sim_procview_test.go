@@ -120,6 +120,9 @@ func (ps simEyes) Exit(tid uint32) (sig int, exiting bool) {
 	return p.signal, true
 }
 
+// ExitOf implements Procs.
+func (ps simEyes) ExitOf(pid int32) (sig int, exiting bool) { return ps.Exit(uint32(pid)) }
+
 // HasWritten implements Procs.
 func (ps simEyes) HasWritten(pid int32) (written, known bool) {
 	p := ps.get(pid)

@@ -50,7 +50,9 @@ type rewalkEngine struct{ f *FS }
 var _ rewalk.Engine[*walk] = rewalkEngine{}
 
 // Thread implements rewalk.Engine.
-func (e rewalkEngine) Thread(tid uint32) (proc.Thread, error) { return e.f.callers.proc.Thread(tid) }
+func (e rewalkEngine) Thread(tid uint32) (proc.Thread, error) {
+	return e.f.callers.proc.Process(int32(tid)) // it does not wait for us
+}
 
 // Syscall implements rewalk.Engine.
 func (e rewalkEngine) Syscall(tid uint32) (proc.Call, bool) { return e.f.callers.proc.Syscall(tid) }

@@ -13,7 +13,7 @@ func (s *Set) addDying(list []lockmgr.Owner, pid int32, by *Closer) []lockmgr.Ow
 	if by == nil || pid == by.Owner.PID {
 		return list // all have flushed, or this is its FLUSH
 	}
-	if sig, exiting := s.c.Procs.Exit(uint32(pid)); sig == 0 || !exiting {
+	if sig, exiting := s.c.Procs.ExitOf(pid); sig == 0 || !exiting {
 		return list
 	}
 	th, err := s.c.Procs.Process(pid)

@@ -208,6 +208,40 @@ func TestHidden(t *testing.T) {
 	}
 }
 
+// A process that is not shown holds the file until it has closed what it has opened, whatever its
+// children close, and whoever else may have the file.
+func TestHiddenOpener(t *testing.T) {
+	for what, doubts := range map[string]bool{"its own user": false, "another user": true} {
+		w := newWorld(t, 10, 20, 30)
+		s := w.opened(10, true)
+		s.NoteOpen(owner(10), false)
+		s.c.Doubts = doubts
+		s.c.Since.Tick = 99 // they are older: none has inherited a descriptor
+		w.procs[10].hidden, w.procs[20].hidden = true, true
+		w.want(what+": a close of its child", s.Find(owner(10), w.closes(s, 20)), true, 0)
+		w.want(what+": one of two closes", s.Find(owner(10), w.closes(s, 10)), true, 0)
+		w.want(what+": a close of its child after that", s.Find(owner(10), w.closes(s, 30)), true, 0)
+		if s.IsUnseen() {
+			t.Errorf("%s: it is in doubt whether it holds the file", what)
+		}
+		w.want(what+": the other of two closes", s.Find(owner(10), w.closes(s, 10)), doubts, 0)
+		w.want(what+": one close more", s.Find(owner(10), w.closes(s, 10)), doubts, 0)
+		s.NoteOpen(owner(10), false)
+		w.procs[20].hidden = false
+		w.want(what+": a child's close, opened anew", s.Find(owner(10), w.closes(s, 20)), true, 0)
+	}
+}
+
+// Of a process that is unknown the closes cannot be counted.
+func TestUnknownOpener(t *testing.T) {
+	w := newWorld(t, 10)
+	s := w.opened(10, false)
+	s.c.Doubts = false
+	s.NoteOpen(lockmgr.Owner{}, false)
+	w.start(20, 10).hidden = true
+	w.want("a close beside a hidden child that has opened nothing", s.Find(owner(10), w.closes(s, 10)), false, 0)
+}
+
 // A child that is not shown holds the file in doubt if it may have inherited a descriptor of it, or
 // has used one. The file is its own only when its owner is gone.
 func TestHiddenChild(t *testing.T) {

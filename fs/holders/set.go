@@ -17,7 +17,7 @@ type Procs interface {
 	All() []lockmgr.Owner
 	Descendants(pid int32) []int32
 	Alive(o lockmgr.Owner) bool
-	Exit(tid uint32) (sig int, exiting bool)
+	ExitOf(pid int32) (sig int, exiting bool)
 	Watch(o lockmgr.Owner) (dead <-chan struct{}, stop func(), err error)
 	Opens(pid int32, f proc.File) (writable, readable int, err error)
 	OpensOfCloser(o lockmgr.Owner, f proc.File) (writable, readable int, err error)
@@ -40,9 +40,9 @@ type Config struct {
 	File  File
 	UID   uint32        // the user whom looks are charged to
 	Since lockmgr.Birth // when the file was opened: who is older has inherited no descriptor of it
-	// Doubts: a process that is hidden may hold the file. Where it is the daemon's own user who
-	// writes it, its processes are shown, but for those that hide themselves (PR_SET_DUMPABLE):
-	// their first close is the last.
+	// Doubts: a process that is hidden may hold the file even when it has closed as many
+	// descriptors of it as it has opened. Where it is the daemon's own user who writes it, its
+	// processes are shown, but for those that hide themselves (PR_SET_DUMPABLE): then they do not.
 	Doubts bool
 }
 
@@ -52,6 +52,9 @@ type Config struct {
 type Set struct {
 	c    Config
 	seen map[int32]lockmgr.Owner // by pid
+	// open counts what each of them has opened and not closed yet. It is exact for who has
+	// neither been given a descriptor nor made a second one of one; else it may be too low.
+	open map[lockmgr.Owner]int
 
 	mappable   bool        // somebody opened it to read and write: mmap(2) needs the right to read
 	onlyMapped atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
@@ -62,7 +65,9 @@ type Set struct {
 }
 
 // New makes a set of which nobody is.
-func New(c Config) *Set { return &Set{c: c, seen: map[int32]lockmgr.Owner{}} }
+func New(c Config) *Set {
+	return &Set{c: c, seen: map[int32]lockmgr.Owner{}, open: map[lockmgr.Owner]int{}}
+}
 
 // Note adds a process that uses a descriptor of the file. One of which nothing is known
 // cannot be looked at, and is left out.
@@ -77,6 +82,17 @@ func (s *Set) Note(o lockmgr.Owner) {
 func (s *Set) NoteOpen(o lockmgr.Owner, reads bool) {
 	s.mappable = s.mappable || reads
 	s.onlyMapped.Store(false)
+	if o.PID != 0 {
+		s.open[o]++
+	}
+	s.Note(o)
+}
+
+// NoteClose is Note for a process that closes a descriptor.
+func (s *Set) NoteClose(o lockmgr.Owner) {
+	if s.open[o] > 0 {
+		s.open[o]--
+	}
 	s.Note(o)
 }
 
@@ -110,6 +126,7 @@ func (s *Set) members(by *Closer) []int32 {
 			below = by.children // it may be dying, but its children are known
 		case !s.c.Procs.Alive(o):
 			delete(s.seen, pid)
+			delete(s.open, o)
 			continue
 		default:
 			below = s.c.Procs.Descendants(pid)
@@ -165,7 +182,7 @@ func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) sight {
 // descriptors to write.
 func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	switch {
-	case err == nil && w > 0, errors.Is(err, proc.ErrBusy):
+	case err == nil && w > 0, errors.Is(err, proc.ErrBusy), proc.IsHidden(err) && s.open[s.seen[pid]] > 0:
 		return holds
 	case s.c.Doubts && proc.IsHidden(err) && s.mayHold(pid):
 		return hidden

@@ -105,7 +105,7 @@ func (w *world) closes(s *Set, pid int32) *Closer {
 		p.fds--
 	}
 	by := &Closer{Owner: owner(pid), Program: "sh", Exiting: p.exiting, Killed: p.signal != 0}
-	s.Note(by.Owner)
+	s.NoteClose(by.Owner)
 	s.NoteChildren(by)
 	return by
 }
@@ -194,9 +194,9 @@ func (w *world) Alive(o lockmgr.Owner) bool {
 	return p != nil && p.birth == o.Start && !p.reaped
 }
 
-// Exit implements Procs.
-func (w *world) Exit(tid uint32) (sig int, exiting bool) {
-	if p := w.living(int32(tid)); p != nil {
+// ExitOf implements Procs.
+func (w *world) ExitOf(pid int32) (sig int, exiting bool) {
+	if p := w.living(pid); p != nil {
 		return p.signal, p.exiting
 	}
 	return 0, true

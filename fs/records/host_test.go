@@ -272,14 +272,12 @@ func (s *stage) Syscall(tid uint32) (proc.Call, bool) {
 	return call, ok
 }
 
-func (s *stage) Process(pid int32) (proc.Thread, error) { return s.Thread(uint32(pid)) }
-
-func (s *stage) Thread(tid uint32) (proc.Thread, error) {
-	o, ok := s.threads[tid]
+func (s *stage) Process(pid int32) (proc.Thread, error) {
+	o, ok := s.threads[uint32(pid)]
 	if !ok {
 		return proc.Thread{}, unix.ESRCH
 	}
-	return proc.Thread{TID: int32(tid), Owner: o}, nil
+	return proc.Thread{TID: pid, Owner: o}, nil
 }
 
 func (s *stage) Opens(pid int32, f proc.File) (writable, readable int, err error) {

@@ -35,7 +35,7 @@ func (c *Config) wasWrittenBy(writer uint32, o lockmgr.Owner, thread int32) bool
 	if writer == uint32(o.PID) || writer == uint32(thread) {
 		return true
 	}
-	th, err := c.Procs.Thread(writer)
+	th, err := c.Procs.Process(int32(writer))
 	return err == nil && th.Owner == o || err != nil && c.Owner == o
 }
 

@@ -12,7 +12,6 @@ import (
 type Procs interface {
 	Syscall(tid uint32) (call proc.Call, ok bool)
 	Process(pid int32) (proc.Thread, error)
-	Thread(tid uint32) (proc.Thread, error)
 	Opens(pid int32, f proc.File) (writable, readable int, err error)
 }
 

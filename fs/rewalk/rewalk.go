@@ -90,7 +90,7 @@ type Engine[W any] interface {
 	Left(w W)
 	// Abandon gives back what is reserved for a thread that does not come for it.
 	Abandon(w W)
-	// Thread and Syscall tell of a thread; *proc.Reader says what they answer.
+	// Thread and Syscall tell of a thread, whatever it does: see Process and Syscall of *proc.Reader.
 	Thread(tid uint32) (proc.Thread, error)
 	Syscall(tid uint32) (proc.Call, bool)
 }

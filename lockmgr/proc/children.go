@@ -112,7 +112,7 @@ func (r *Reader) childrenByScan() func(int32) []int32 {
 	if dir, err := r.root.OpenDir("."); err == nil {
 		defer unix.Close(dir)
 		_ = procfs.Numbers(dir, func(pid int32) error {
-			if st, err := r.stat(pid); err == nil {
+			if st, err := r.statOf(pid); err == nil {
 				byParent[st.PPID] = append(byParent[st.PPID], pid)
 			}
 			return nil

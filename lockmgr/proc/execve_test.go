@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,6 +185,40 @@ func TestParentInExec(t *testing.T) {
 			}
 		})
 	})
+}
+
+// What may be asked of any process may be asked with a mutex held that the answer to the FLUSH
+// waits for, also while the process enters execve.
+func TestEntersExecWhileAsked(t *testing.T) {
+	r := newReader(t)
+	var mu sync.Mutex
+	flushed := make(chan struct{}, 1)
+	path := mountOneFile(t, func(uint32) {
+		mu.Lock()
+		defer mu.Unlock()
+		flushed <- struct{}{}
+	})
+	for what, ask := range map[string]func(o lockmgr.Owner){
+		"ExitOf":  func(o lockmgr.Owner) { r.ExitOf(o.PID) },
+		"Process": func(o lockmgr.Owner) { r.age(); _, _ = r.Process(o.PID) },
+		"Alive":   func(o lockmgr.Owner) { r.Alive(o) },
+	} {
+		for range 20 {
+			c := startChild(t)
+			o := ownerOf(t, r, c)
+			c.do("open", unix.O_RDWR, path)
+			c.tell("exec", "/bin/cat")
+			quickly(t, what, func() {
+				for len(flushed) == 0 {
+					mu.Lock()
+					ask(o)
+					mu.Unlock()
+				}
+			})
+			<-flushed
+			c.do("done")
+		}
+	}
 }
 
 // What is asked about a process in execve and can be had when it comes out of

@@ -192,6 +192,16 @@ func (r *Reader) Exit(tid uint32) (sig int, exiting bool) {
 	return endOfThread(&st)
 }
 
+// ExitOf is Exit for any process, whatever it does at the moment: one that is in execve does
+// not end.
+func (r *Reader) ExitOf(pid int32) (sig int, exiting bool) {
+	st, err := r.statOf(pid)
+	if err != nil {
+		return 0, err == ErrGone
+	}
+	return endOfThread(&st)
+}
+
 // Closer is Thread and Exit for the sender of a FLUSH, in one look.
 func (r *Reader) Closer(tid uint32) (t Thread, sig int, exiting bool, err error) {
 	if tid == 0 {
