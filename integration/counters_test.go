@@ -48,7 +48,7 @@ func (m *Mount) countIn(t testing.TB, dir string, tool counting.Tool, plan count
 	t.Helper()
 	plan.Dir, plan.Prepare = dir, m.asOwner
 	if plan.Limit == 0 {
-		plan.Limit = time.Duration(repeat(4, 20)) * patience
+		plan.Limit = time.Duration(repeat(1, 5)) * patience
 	}
 	r, err := counting.Run(tool, plan)
 	if err != nil {
