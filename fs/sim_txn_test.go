@@ -191,6 +191,23 @@ func TestDecidedTransactionIsFinished(t *testing.T) {
 	}
 }
 
+// A file of a transaction that has no descriptor any more is stolen. Nobody closes it, so it ends
+// with the transaction.
+func TestStolenFileEndsWithItsTransaction(t *testing.T) {
+	script := parseScript("ann: count d/a | bob: begin d/b; echo d/a; pause; commit; stop a", simHazards{lease: 201})
+	stolen := false
+	for seed := range uint64(20) {
+		w := simulate(t, simBase(t), simOptions{seed: seed, script: script})
+		if len(w.failures) > 0 {
+			t.Fatalf("seed %d: %s\n%q", seed, w.transcript(), w.failures)
+		}
+		stolen = stolen || strings.Contains(w.transcript(), "commit: transaction_refused")
+	}
+	if !stolen {
+		t.Error("none was stolen")
+	}
+}
+
 // A transaction has written a new file into a directory that the kernel has forgotten since, and
 // is rolled back.
 func TestRollbackInAForgottenDirectory(t *testing.T) {

@@ -93,12 +93,18 @@ func (s *session) held() bool {
 }
 
 // files are the sessions of the transaction, in the order in which they began.
-func (t *txn) files() []*session {
+func (t *txn) files() []*session { return t.filesIf(func(s *session) bool { return !s.over }) }
+
+// robbed are those that have lost their lock or their name, and end by themselves.
+func (t *txn) robbed() []*session { return t.filesIf(func(s *session) bool { return s.over }) }
+
+// filesIf are those of its sessions of which it is true, which is asked with nodes.mu held.
+func (t *txn) filesIf(is func(*session) bool) []*session {
 	t.nodes.mu.Lock()
 	defer t.nodes.mu.Unlock()
 	var list []*session
 	for s := range t.nodes.sessions {
-		if s.txn.Load() == t && !s.over {
+		if s.txn.Load() == t && is(s) {
 			list = append(list, s)
 		}
 	}

@@ -74,6 +74,9 @@ func (e txnEngine) Ended(end transaction.End) {
 		event, detail["reason"] = "txn_rolled_back", end.Reason
 	}
 	t.reports.event(audit.Event{Time: time.Now(), Event: event, PID: t.Owner().PID, Token: t.ID(), Detail: detail})
+	for _, s := range t.robbed() {
+		go t.endings.endAtRelease(s) // the paths are held here
+	}
 }
 
 // NotTakenBack implements transaction.Engine.
