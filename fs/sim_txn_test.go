@@ -120,11 +120,15 @@ func (s *simScript) drawStaged(seed uint64) {
 	}
 	who := r.IntN(2) // not the guest, who may only read
 	p := &s.programs[who]
-	p.lines = slices.Insert(p.lines, r.IntN(len(p.lines)+1), drawBlock(r)...)
+	block, at := drawBlock(r), r.IntN(len(p.lines)+1)
+	p.lines = slices.Insert(p.lines, at, block...)
+	q := &s.programs[1-who]
 	for range 1 + r.IntN(3) {
 		beside := []string{"cat e/a", "stat e", "stat e", "stat e/f", "mkdir e", "echo e/a", "mv d e", "rmdir e", "rmdir d", "echo a", "count a", "mv a b", "rm d/a", "log a"}
-		q := &s.programs[1-who]
 		q.lines = slices.Insert(q.lines, r.IntN(len(q.lines)+1), beside[r.IntN(len(beside))])
+	}
+	if slices.Contains(block, "mkdir e") { // somebody looks again and again whether it is there
+		q.lines = slices.Insert(q.lines, min(at, len(q.lines)), slices.Repeat([]string{"stat e"}, r.IntN(12))...)
 	}
 }
 

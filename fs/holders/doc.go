@@ -26,9 +26,10 @@
 //     which tells how the process has ended. Nobody holds the file then, and whether it is
 //     finished is not known: Finding.Dying are the processes to wait for (Patience).
 //   - a process that the kernel does not show to this one: another user's, where the daemon is
-//     an ordinary user's (Config.Doubts), or one in another pid namespace. It holds the file in
-//     doubt if it has used it, or was born since it was opened, and whoever comes for the file
-//     next waits a moment for RELEASE (IsUnseen).
+//     an ordinary user's (Config.Doubts), one in another pid namespace, or one that hides
+//     itself. It holds the file until it has closed what it has opened. After that it holds it
+//     in doubt, unless it is the daemon's own user's, if it has used it, or was born since it
+//     was opened; whoever comes for the file next waits a moment for RELEASE (IsUnseen).
 //   - a mapping whose descriptor is closed: it tells of no end. Whoever is interested looks
 //     again where IsOnlyMapped.
 //
