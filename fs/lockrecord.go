@@ -13,7 +13,8 @@ import (
 // record describes a lock, as it is shown under a key, for people.
 func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 	r := report.Record{
-		Path: key, Key: lockkey.Shared(h, key), State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(),
+		Mountpoint: lk.disk.opts.Mountpoint,
+		Path:       key, Key: lockkey.Shared(h, key), State: report.Held, Mode: h.Mode.String(), Class: h.Class.String(),
 		Asker: report.Asker{Owner: report.Process{PID: h.Owner.PID, Start: h.Owner.Start}, Host: lk.view.source.host},
 		Token: h.Token, Since: h.Now, TTL: h.TTL, Stale: h.Stale,
 		Tree: slices.Contains(h.Trees, lockmgr.Key(key)),

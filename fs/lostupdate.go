@@ -22,7 +22,7 @@ var _ lostupdate.Engine = lostupdateEngine{}
 // openUpdates makes what decides about lost updates. What is known of versions, and the
 // processes, are there.
 func (f *FS) openUpdates() {
-	f.losses.updates = lostupdate.New(lostupdate.Config{Known: f.rules.knowledge, Procs: f.callers.proc, Engine: lostupdateEngine{f}})
+	f.losses.updates = lostupdate.New(lostupdate.Config{Known: f.rules.knowledge, Procs: f.callers.proc, Engine: lostupdateEngine{f}, Mountpoint: f.disk.opts.Mountpoint})
 	f.openBases()
 }
 

@@ -262,7 +262,7 @@ func TestReleaseOfAnothersLock(t *testing.T) {
 	holder.do(`$L acquire f`, 0)
 	out := other.do(`id=$($L list --json | grep -o '"request_id":"[^"]*' | cut -d'"' -f4); $L release f 2>&1; $L release --lock "$id" 2>&1; :`, 0)
 	if strings.Contains(out, "Run it again") || strings.Count(out, fmt.Sprintf("f is locked by bash[%d] since ", holder.PID())) != 2 ||
-		strings.Count(out, "You may take the lock away from it: `latchfs steal --force f`") != 2 {
+		strings.Count(out, "You may take the lock away from it: `latchfs steal --force "+m.Path("f")+"`") != 2 {
 		t.Errorf("root is told\n%s", out)
 	}
 	other.do(`$L acquire --name n`, 0)

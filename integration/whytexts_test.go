@@ -53,6 +53,28 @@ func TestWriterOfARedirectionIsNamed(t *testing.T) {
 	}
 }
 
+// The command in an advice does what is said of it in whatever directory it is typed.
+func TestAdviceCanBeTypedAnywhere(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	f := m.Family(t)
+	f.OK("mkdir sub; echo one > 'sub/a b'")
+	f = m.Family(t)
+	f.OK("cat 'sub/a b'")
+	m.Family(t).OK("echo two > 'sub/a b'")
+	why, _ := f.Try("echo mine > 'sub/a b'; cat .locks/why")
+	advice := regexp.MustCompile("`latchfs( history [^`]*)`").FindStringSubmatch(why)
+	if advice == nil {
+		t.Fatalf("why says\n%s", why)
+	}
+	sh := m.shell(t)
+	for _, dir := range []string{".", "sub", "/"} {
+		if out := sh.do(fmt.Sprintf("(cd %s && $L%s)", dir, advice[1]), 0); !strings.Contains(out, "current") {
+			t.Errorf("%s in %s says\n%s", advice[0], dir, out)
+		}
+	}
+}
+
 // A write that is refused, and the close that says so again, are one entry.
 func TestRefusedWriteIsToldOnce(t *testing.T) {
 	needsLatchfs(t)

@@ -2,6 +2,7 @@ package lostupdate
 
 import (
 	"fmt"
+	"path"
 
 	"latchfs/fs/printable"
 	"latchfs/lockmgr/knowledge"
@@ -33,7 +34,7 @@ func (l *Loss) Advice() string {
 		}
 		text += " To overwrite " + l.newer() + " on purpose, " + again + ", one second to ten minutes from now"
 		if l.j.Engine.KeepsHistory(l.Set) {
-			text += "; `latchfs history " + file + "` will still have it"
+			text += "; `latchfs history " + printable.Word(path.Join(l.j.Mountpoint, l.Path)) + "` will still have it"
 		}
 		text += "."
 	}

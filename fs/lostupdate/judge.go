@@ -45,6 +45,8 @@ type Config struct {
 	Known  *knowledge.Table // nil where nobody can change anything
 	Procs  Procs
 	Engine Engine
+	// Mountpoint is where the mount is, for the command lines of advice.
+	Mountpoint string
 }
 
 // Judge decides about changes. Several goroutines may use it at once.

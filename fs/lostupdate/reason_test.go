@@ -129,7 +129,7 @@ func TestAdvice(t *testing.T) {
 		"never":  {func(s *stage, _ *Loss) { s.set.Insist = policy.NeverObey }, reload},
 		"strict": {func(s *stage, _ *Loss) { s.set.LostUpdate = policy.StrictLost }, reload},
 		"kept": {func(s *stage, l *Loss) { s.history = map[knowledge.Stamp]uint64{l.Basis.Newer.Stamp: 2} },
-			reload + insist[:len(insist)-1] + "; `latchfs history f` will still have it."},
+			reload + insist[:len(insist)-1] + "; `latchfs history '/my m/f'` will still have it."},
 		"names":   {func(_ *stage, l *Loss) { l.Names = true }, "f was left as it is. Read version 2, and run the command again if it is still right." + insist},
 		"removed": {func(s *stage, l *Loss) { l.Basis.Newer.Stamp = knowledge.Stamp{}; s.set.Insist = policy.NeverObey }, "Nothing has changed. Look whether the file is still wanted, and run the command again."},
 		"removed, and may insist": {func(_ *stage, l *Loss) { l.Basis.Newer.Stamp = knowledge.Stamp{} },

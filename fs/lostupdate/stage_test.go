@@ -44,7 +44,7 @@ func onStage(t *testing.T, test func(s *stage)) {
 			families: map[int32]proc.Family{11: {Relatives: []lockmgr.Owner{owner(10)}}},
 			lineages: map[int32][]lockmgr.Ancestor{11: {{Owner: owner(10)}}},
 		}
-		s.Judge = New(Config{Known: knowledge.New(time.Hour), Procs: s, Engine: s})
+		s.Judge = New(Config{Known: knowledge.New(time.Hour), Procs: s, Engine: s, Mountpoint: "/my m"})
 		test(s)
 	})
 }

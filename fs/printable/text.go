@@ -19,6 +19,19 @@ func Line(name string) string {
 	return string(appendLine(make([]byte, 0, len(name)+16), name))
 }
 
+// Word is a word of a command line: a shell reads it back, and it can be shown.
+func Word(word string) string {
+	shown := Line(word)
+	switch {
+	case shown != word:
+		return "$'" + strings.ReplaceAll(shown, "'", `\'`) + "'"
+	case strings.ContainsAny(word, " '\"$`&|;<>()*?[]#~!{}"):
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	default:
+		return word
+	}
+}
+
 func appendLine(b []byte, s string) []byte {
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)

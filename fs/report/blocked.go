@@ -1,7 +1,7 @@
 package report
 
 import (
-	"strings"
+	"path"
 	"time"
 
 	"latchfs/fs/printable"
@@ -81,24 +81,16 @@ func (r *Record) HowToEnd(now, ever bool) string {
 	return "Its holder alone can release it. When that has shown no sign of life for " + waited(r.TTL) + ", " + steal + " takes the lock away from it." + findHolder(r)
 }
 
-// target is what a command line calls the lock.
+// target is what a command line calls the lock, in whatever directory it is typed.
 func (r *Record) target() string {
 	switch {
 	case r.Name != "":
-		return "--name " + quote(r.Name)
+		return "--name " + printable.Word(r.Name)
 	case r.File != "":
-		return quote(operand(r.File))
+		return printable.Word(path.Join(r.Mountpoint, r.File))
 	default:
-		return quote(operand(r.lockName()))
+		return printable.Word(path.Join(r.Mountpoint, r.Path))
 	}
-}
-
-// operand is a path that no command takes for an option.
-func operand(path string) string {
-	if strings.HasPrefix(path, "-") {
-		return "./" + path
-	}
-	return path
 }
 
 // MarshalJSON implements json.Marshaler.

@@ -56,15 +56,16 @@ func TestBlockedIsReadBack(t *testing.T) {
 	}
 }
 
-// The command that the suggestion names can be pasted into a shell.
+// The command that the suggestion names can be pasted into a shell, in any directory.
 func TestTarget(t *testing.T) {
 	for want, r := range map[string]Record{
 		"--name deploy": {Name: "deploy"},
-		".":             {},
-		"a/b":           {Path: "a/b"},
-		"'a b'":         {Path: "a", File: "a b"},
-		"./-rf":         {Path: "-rf"},
-		`$'a\n'`:        {Path: "a\n"},
+		"/m":            {Mountpoint: "/m"},
+		"/m/a/b":        {Mountpoint: "/m", Path: "a/b"},
+		"'/m/a b'":      {Mountpoint: "/m", Path: "a", File: "a b"},
+		"/m/-rf":        {Mountpoint: "/m", Path: "-rf"},
+		`$'/m/a\n'`:     {Mountpoint: "/m", Path: "a\n"},
+		`'/my m/a'`:     {Mountpoint: "/my m", Path: "a"},
 	} {
 		if got := r.target(); got != want {
 			t.Errorf("%+v: %s, want %s", r, got, want)
@@ -88,7 +89,7 @@ func TestStaleReason(t *testing.T) {
 
 // What can be done about a lock that is another's: to run the command again cannot help.
 func TestHowToEnd(t *testing.T) {
-	active := Record{Path: "-f", Asker: Asker{Program: "sh", Owner: Process{PID: 7}}, TTL: 90 * time.Second}
+	active := Record{Mountpoint: "/m", Path: "-f", Asker: Asker{Program: "sh", Owner: Process{PID: 7}}, TTL: 90 * time.Second}
 	stale, endless := active, active
 	stale.Stale, endless.TTL = true, 0
 	shows := " `ps -fp 7` shows it; its locks end with it."
@@ -97,11 +98,11 @@ func TestHowToEnd(t *testing.T) {
 		now, ever bool
 		want      string
 	}{
-		{&active, true, true, "You may take the lock away from it: `latchfs steal --force ./-f`." + shows},
-		{&active, false, true, "Its holder alone can release it. When that has shown no sign of life for 1m30s, `latchfs steal --force ./-f` takes the lock away from it." + shows},
+		{&active, true, true, "You may take the lock away from it: `latchfs steal --force /m/-f`." + shows},
+		{&active, false, true, "Its holder alone can release it. When that has shown no sign of life for 1m30s, `latchfs steal --force /m/-f` takes the lock away from it." + shows},
 		{&endless, false, true, "Its holder alone can release it." + shows},
 		{&stale, true, false, "Its holder alone can release it." + shows},
-		{&stale, true, true, "The holder shows no sign of life: `latchfs steal --force ./-f` takes the lock away from it."},
+		{&stale, true, true, "The holder shows no sign of life: `latchfs steal --force /m/-f` takes the lock away from it."},
 	} {
 		if got := c.r.HowToEnd(c.now, c.ever); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

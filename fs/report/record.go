@@ -33,6 +33,8 @@ type Record struct {
 	// ClaimFile is the lock file that its holder has written, where it is one that the
 	// policy declares; "" for any other lock.
 	ClaimFile string
+	// Mountpoint is where the mount is, for command lines.
+	Mountpoint string
 	// Key is the lock table's key, which differs from Path where several
 	// names share one lock.
 	Key   string

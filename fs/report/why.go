@@ -177,22 +177,9 @@ const RecordSuffix = ".lock"
 // file is the name of the lock's record, quoted for a shell.
 func (r *Record) file() string {
 	if r.Name != "" {
-		return quote("names/" + r.Name + RecordSuffix)
+		return printable.Word("names/" + r.Name + RecordSuffix)
 	}
-	return quote("held/" + r.Path + RecordSuffix)
-}
-
-// quote writes a word so that a shell reads it back, and that it can be shown.
-func quote(word string) string {
-	shown := printable.Line(word)
-	switch {
-	case shown != word:
-		return "$'" + strings.ReplaceAll(shown, "'", `\'`) + "'"
-	case strings.ContainsAny(word, " '\"$`&|;<>()*?[]#~!{}"):
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	default:
-		return word
-	}
+	return printable.Word("held/" + r.Path + RecordSuffix)
 }
 
 // Why renders a list of refusals in its order, the file why. It tells no time that moves with the clock, so
