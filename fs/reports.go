@@ -109,7 +109,7 @@ func (rp *reports) refuseReadOnly(h *Request, op, path string, set *policy.Setti
 
 func (rp *reports) explainReadOnly(h *Request, op, path, reason string) unix.Errno {
 	c := rp.callers.callerOf(h)
-	return rp.refuseWith(c, op, path, unix.EROFS, reason, "latchfs policy shows what holds for a path, and by which rule.")
+	return rp.refuseWith(c, op, path, unix.EROFS, reason, ".locks/policy has the rules in force.")
 }
 
 // sessionEvent writes an event about the session to the audit trail.
