@@ -15,6 +15,7 @@ type life struct {
 
 	stopOnce, timeUpOnce, doneOnce, cleanOnce sync.Once
 
+	begun atomic.Bool // Begin has succeeded
 	stops atomic.Bool // stopping is closed, or is about to be
 
 	disk  *disk

@@ -82,7 +82,9 @@ func (f *FS) cleanup() {
 	f.recorder.bases.Close()
 	f.recorder.closeHistory()
 	if f.disk.journal != nil {
-		f.reports.event(audit.Event{Time: time.Now(), Event: "unmount"})
+		if f.life.begun.Load() {
+			f.reports.event(audit.Event{Time: time.Now(), Event: "unmount"})
+		}
 		if err := f.disk.journal.Close(); err != nil {
 			f.disk.log.Errorf("closing the journal: %v", err)
 		}

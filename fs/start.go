@@ -122,6 +122,7 @@ func (f *FS) Begin() error {
 		go f.recovery.sweepOrphans()
 	}
 	f.reports.event(audit.Event{Time: time.Now(), Event: "mount", Detail: map[string]any{"mountpoint": f.disk.opts.Mountpoint, "version": f.disk.opts.Version}})
+	f.life.begun.Store(true)
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,5 +87,35 @@ func TestStolenLockNamesTheThief(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("audit lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+// A mount that fails is none that has ended: the trail has nothing of it.
+func TestFailedMountIsNoUnmount(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	data, err := os.MkdirTemp(bench.root, "failed-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(data, ordinaryUID, ordinaryUID); err != nil {
+		t.Fatal(err)
+	}
+	roots, err := os.MkdirTemp(bench.root, "roots-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(roots, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bench.binary, "mount", data, roots) // where the user may not write
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "fusermount") {
+		t.Fatalf("a mount on a directory of root's: %v\n%s", err, out)
+	}
+	trail, err := os.ReadFile(filepath.Join(data, ".latchfs", "events.jsonl"))
+	if err != nil || len(trail) > 0 {
+		t.Errorf("the trail has %q, %v", trail, err)
 	}
 }
