@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -86,7 +87,7 @@ func (s *source) Why(v report.Viewer) []report.Refusal {
 
 type noEvents struct{}
 
-func (noEvents) ReadAt([]byte, int64) (int, error) { return 0, os.ErrClosed }
+func (noEvents) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 func (noEvents) Size() int64                       { return 0 }
 
 // Events implements locksdir.Source.

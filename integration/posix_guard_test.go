@@ -168,6 +168,15 @@ func TestReadOnlyMount(t *testing.T) {
 			}
 		}
 	}
+	for _, command := range []string{"audit", "history", "rejected"} {
+		args := []string{command}
+		if command == "rejected" {
+			args = append(args, "list")
+		}
+		if o := m.Latchfs(t, args...); o.Code != 0 || o.Stdout+o.Stderr != "" {
+			t.Errorf("latchfs %q: %+v", args, o)
+		}
+	}
 	if err := unix.Truncate(m.Path("witness"), 0); !errors.Is(err, unix.EROFS) {
 		t.Errorf("truncate: %v, want EROFS", err)
 	}
