@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latchfs/fs/control"
+	"latchfs/fs/printable"
 )
 
 // listFlags are the flags of `latchfs list`.
@@ -129,7 +130,24 @@ func (f *listFlags) print(cmd *cobra.Command, a *answer, m *mountinfo.Info, many
 			return err
 		}
 	}
+	a.line = ofMount(a.line, m)
 	return a.print(cmd, f.asJSON, text.String())
+}
+
+// ofMount is a JSON object with the mount point as its first key.
+func ofMount(object []byte, m *mountinfo.Info) []byte {
+	rest, isObject := bytes.CutPrefix(object, []byte("{"))
+	if !isObject {
+		return object
+	}
+	indent := 0
+	if bytes.HasPrefix(rest, []byte("\n")) {
+		indent = 1
+	}
+	w := printable.AppendTo(nil, indent)
+	w.Open("", '{')
+	w.Raw("mount", m.Mountpoint)
+	return slices.Concat(w.Bytes(), []byte(","), rest)
 }
 
 // writeTable writes what is held as a table.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -50,7 +51,7 @@ func TestListLeavesOutWhatIsBarred(t *testing.T) {
 		stdout, stderr string
 	}{
 		{[]*mountinfo.Info{barred, well}, []string{"list"}, 0, "/well:\n", ""},
-		{[]*mountinfo.Info{barred, well}, []string{"list", "--json"}, 0, "{", ""},
+		{[]*mountinfo.Info{barred, well}, []string{"list", "--json"}, 0, `{"mount":"/well","ok":true,`, ""},
 		{[]*mountinfo.Info{barred}, []string{"list"}, 1, "", "latchfs list: no latchfs mount\n"},
 		{[]*mountinfo.Info{barred, fakeMountAt("/dead", 3)}, []string{"list"}, 1, "", "latchfs list: open /dead/.locks/control:"},
 	} {
@@ -82,5 +83,20 @@ func TestDeadMountIsExplained(t *testing.T) {
 	code := executeOn(sys, []string{"list"}, &stdout, &stderr)
 	if code != 1 || !strings.HasSuffix(stderr.String(), "'latchfs mount' replaces it, 'latchfs umount' removes it.\n") {
 		t.Errorf("ended with %d\n%s", code, &stderr)
+	}
+}
+
+// Of several mounts each JSON document says which it is about.
+func TestOfMount(t *testing.T) {
+	m := fakeMountAt("/m\xff", 1)
+	for object, want := range map[string]string{
+		"{\"ok\":true}\n":       `{"mount":"/m\\xff","mount_base64":"L23/","ok":true}` + "\n",
+		"{\n  \"held\": 0\n}\n": "{\n  \"mount\": \"/m\\\\xff\",\n  \"mount_base64\": \"L23/\",\n  \"held\": 0\n}\n",
+		"":                      "",
+	} {
+		got := string(ofMount([]byte(object), m))
+		if got != want || got != "" && !json.Valid([]byte(got)) {
+			t.Errorf("%q: %q, want %q", object, got, want)
+		}
 	}
 }

@@ -72,6 +72,9 @@ func printStatus(w io.Writer, mounts []*mountinfo.Info, file string, all bool) e
 				return err
 			}
 		}
+		if filepath.Ext(file) == ".json" {
+			text = ofMount(text, m)
+		}
 		if _, err := w.Write(text); err != nil {
 			return err
 		}
