@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/mounts"
+	"latchfs/fs/printable"
 )
 
 // system is what the commands that take locks need of the machine.
@@ -66,9 +67,18 @@ type place struct {
 }
 
 // outsideError is the error of a name that is in no mount of ours.
-type outsideError struct{ name string }
+type outsideError struct {
+	name  string
+	shown string // where a mount shows it, which the name goes past; "" where none does
+}
 
-func (e *outsideError) Error() string { return e.name + " is not in a latchfs mount" }
+func (e *outsideError) Error() string {
+	text := e.name + " is not in a latchfs mount"
+	if e.shown != "" {
+		text += "; a mount shows it as " + printable.Line(e.shown)
+	}
+	return text
+}
 
 // locate finds out which file an open of this name would reach. The same file
 // is the same place from any working directory (SEED M4).
@@ -87,7 +97,7 @@ func (s system) placeOf(real, name string) (place, error) {
 		return place{}, err
 	}
 	if m == nil || m.FSType != fsType {
-		return place{}, &outsideError{name}
+		return place{}, &outsideError{name, s.shownAt(real)}
 	}
 	rel := path.Join(m.Root, strings.TrimPrefix(real, m.Mountpoint))
 	return place{m, cmp.Or(strings.TrimPrefix(rel, "/"), ".")}, nil
@@ -106,6 +116,21 @@ func (s system) mountOf(real string) (*mountinfo.Info, error) {
 		}
 	}
 	return m, nil
+}
+
+// shownAt is where a mount shows a file of its data directory; "" if no mount does.
+func (s system) shownAt(real string) string {
+	list, err := s.mounts(mountinfo.FSTypeFilter(fsType))
+	if err != nil {
+		return ""
+	}
+	for _, m := range list {
+		rel, below := strings.CutPrefix(real+"/", m.Source+"/")
+		if below && m.Source != "" && m.Source != m.Mountpoint && m.Root == "/" {
+			return path.Join(m.Mountpoint, rel)
+		}
+	}
+	return ""
 }
 
 // rooted is the mount that shows the root of m's filesystem, where the control

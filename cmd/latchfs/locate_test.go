@@ -249,3 +249,20 @@ func TestNameThatIsNoText(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Who names a file in the data directory of a mount that is elsewhere is told where that is.
+func TestDataDirectoryBehindAMount(t *testing.T) {
+	data := t.TempDir()
+	m := fakeMountAt("/m", 1)
+	m.Source = data
+	sys := fakeSystem([]*mountinfo.Info{m}, nil)
+	t.Chdir(data)
+	for name, want := range map[string]string{"new": "/m/new", ".": "/m", data + "/new": "/m/new"} {
+		if _, err := sys.locate(name); err == nil || !strings.HasSuffix(err.Error(), "is not in a latchfs mount; a mount shows it as "+want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := sys.locate(data + "2"); err == nil || strings.Contains(err.Error(), "shows") {
+		t.Errorf("beside it: %v", err)
+	}
+}

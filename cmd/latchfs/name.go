@@ -81,7 +81,7 @@ func (f *viewFlags) about(cmd *cobra.Command, sys system, name string) (*view, s
 func leadsOut(link string, err error) error {
 	var outside *outsideError
 	if target, no := os.Readlink(link); no == nil && errors.As(err, &outside) {
-		return &outsideError{printable.Line(target)}
+		return &outsideError{name: printable.Line(target)}
 	}
 	return err
 }
