@@ -119,3 +119,17 @@ func TestFailedMountIsNoUnmount(t *testing.T) {
 		t.Errorf("the trail has %q, %v", trail, err)
 	}
 }
+
+// Who may not unmount a mount is told whose it is.
+func TestUmountOfAnothersMount(t *testing.T) {
+	needsRoot(t)
+	needsLatchfs(t)
+	m := mount(t)
+	m.UID = ordinaryUID
+	o := m.Latchfs(t, "umount", m.Dir)
+	if o.Code != 1 || !strings.Contains(o.Stderr, m.Dir+" is the mount of root (0): only that user and root unmount it") {
+		t.Errorf("%+v", o)
+	}
+	m.UID = 0
+	m.WriteFile("f", "still there")
+}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latchfs/fs/mounts"
 	"latchfs/fs/printable"
 )
 
@@ -78,8 +77,8 @@ func executeOn(sys system, args []string, stdout, stderr io.Writer) int {
 		return int(exit)
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", calledAs(cmd), printable.Text(err.Error()))
-	if mounts.IsDead(err) {
-		fmt.Fprintln(stderr, "The latchfs of that mount has ended: 'latchfs mount' replaces it, 'latchfs umount' removes it.")
+	if more := sys.explained(err); more != "" {
+		fmt.Fprintln(stderr, more)
 	}
 	var usage *usageError
 	if !started || errors.As(err, &usage) {

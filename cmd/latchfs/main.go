@@ -13,6 +13,7 @@
 //	log.go         the only place that configures logging
 //	mounts.go      which latchfs mounts there are
 //	locate.go      which file of which mount a name is
+//	explain.go     what a failure has to do with the mount that it came from
 //	selectors.go   the flags that say what to lock, and how
 //	control.go     conversations with a mount's control file
 //	record.go      what is held, in words

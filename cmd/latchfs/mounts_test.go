@@ -81,7 +81,7 @@ func TestDeadMountIsExplained(t *testing.T) {
 	})
 	var stdout, stderr bytes.Buffer
 	code := executeOn(sys, []string{"list"}, &stdout, &stderr)
-	if code != 1 || !strings.HasSuffix(stderr.String(), "'latchfs mount' replaces it, 'latchfs umount' removes it.\n") {
+	if code != 1 || !strings.HasSuffix(stderr.String(), "'latchfs mount' replaces it, and this removes it: latchfs umount /dead\n") {
 		t.Errorf("ended with %d\n%s", code, &stderr)
 	}
 }

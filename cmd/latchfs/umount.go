@@ -61,6 +61,9 @@ func (f *umountFlags) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	if owner, known := ownerOf(m); known && owner != os.Geteuid() && os.Geteuid() != 0 {
+		return fmt.Errorf("%s is the mount of %s: only that user and root unmount it", m.Mountpoint, userName(owner))
+	}
 	lazy := f.lazy || f.dead
 	if err := unmount(m.Mountpoint, lazy); err != nil {
 		if users := mountUsers(m); errors.Is(err, unix.EBUSY) && len(users) > 0 {
