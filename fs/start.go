@@ -10,6 +10,7 @@ import (
 	"latchfs/fs/asuser"
 	"latchfs/fs/locksdir"
 	"latchfs/fs/mounts"
+	"latchfs/fs/printable"
 	"latchfs/fs/privileges"
 	"latchfs/journal"
 	"latchfs/journal/audit"
@@ -35,7 +36,7 @@ func Open(o Options) (_ *FS, err error) {
 	}
 	err = f.openState()
 	if errors.Is(err, journal.ErrCorrupt) {
-		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, f.disk.opts.Dir)
+		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, printable.Word(f.disk.opts.Dir))
 	}
 	if err != nil {
 		return nil, err

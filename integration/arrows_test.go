@@ -406,7 +406,7 @@ var rooms = map[string]room{
 		libs: []string{xSys, "github.com/moby/sys/mountinfo"},
 	},
 	"latchfs/fs/datadir": { // opens the data directory and its state; what that says is no business of it
-		ours: []string{"latchfs/fs/mounts", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/statedir"}, libs: []string{xSys},
+		ours: []string{"latchfs/fs/mounts", "latchfs/fs/printable", "latchfs/journal", "latchfs/journal/commit", "latchfs/journal/statedir"}, libs: []string{xSys},
 	},
 	"latchfs/cmd/latchfs": {
 		ours: []string{anyRoom},

@@ -249,7 +249,7 @@ func TestStatePutBack(t *testing.T) {
 	mountAndStop(t, data, mnt) // says that it is gone, and begins a new one
 	stranger(t, data, "mv .latchfs second; mv first .latchfs")
 	refusedMount(t, data, mnt, "not the state directory that was last used here", "--trust-state")
-	if o := latchfs(t, "fsck", "--repair", data); o.Code != 1 || !strings.Contains(o.Stderr, "--trust-state") {
+	if o := latchfs(t, "fsck", "--repair", data); o.Code != 1 || !strings.Contains(o.Stderr, "latchfs fsck --repair --trust-state "+data) {
 		t.Errorf("%+v", o)
 	}
 	stranger(t, data, "mv .latchfs first; mv second .latchfs")
@@ -269,7 +269,7 @@ func TestUnprovenState(t *testing.T) {
 	data, mnt := strangersDirs(t)
 	plantState(t, data, 0)
 	refusedMount(t, data, mnt, "1 unfinished changes", "--trust-state")
-	if o := latchfs(t, "fsck", "--repair", data); o.Code != 1 || !strings.Contains(o.Stderr, "--trust-state") {
+	if o := latchfs(t, "fsck", "--repair", data); o.Code != 1 || !strings.Contains(o.Stderr, "latchfs fsck --repair --trust-state "+data) {
 		t.Errorf("%+v", o)
 	}
 	mustBeHarmless(t, data, "harmless\n")

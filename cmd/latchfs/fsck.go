@@ -70,7 +70,7 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 	}
 	if data == nil {
 		if whole, _ := dataRoot(path); whole != "" {
-			return fmt.Errorf("%s is in the data directory %s, which is checked as a whole: latchfs fsck %[2]s", path, whole)
+			return fmt.Errorf("%s is in the data directory %s, which is checked as a whole: latchfs fsck %s", path, whole, printable.Word(whole))
 		}
 		return f.print(cmd.OutOrStdout(), path, nil, "no state directory, so nothing to check")
 	}
@@ -79,7 +79,7 @@ func (f *fsckFlags) run(cmd *cobra.Command, path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if f.repair && !f.trust {
-		if err := data.believable(); err != nil {
+		if err := data.believable(path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -122,7 +122,7 @@ func (f *fsckFlags) summary(path string, found, left int) string {
 	case f.repair:
 		return fmt.Sprintf("problems remain: %d", left)
 	}
-	return fmt.Sprintf("problems: %d; see what can be done with: latchfs fsck --repair %s", left, path)
+	return fmt.Sprintf("problems: %d; see what can be done with: latchfs fsck --repair %s", left, printable.Word(path))
 }
 
 // print writes the findings, and for people a last line.
@@ -248,7 +248,7 @@ func unmounted(path string) (real string, err error) {
 		real, err = filepath.Abs(real)
 	}
 	if m, e := mountAt(path); e == nil && isDead(m) {
-		return "", fmt.Errorf("the dead mount on %s is in the way; take it away with: latchfs umount --dead %[1]s", path)
+		return "", fmt.Errorf("the dead mount on %s is in the way; take it away with: latchfs umount --dead %s", path, printable.Word(path))
 	}
 	if err != nil {
 		return "", err
@@ -259,8 +259,8 @@ func unmounted(path string) (real string, err error) {
 	case real == m.Mountpoint:
 		err = inUse(path, m.Source, m.Mountpoint)
 	default:
-		err = fmt.Errorf("%s is in the mount at %s; a data directory is checked as a whole, and not while it is mounted: latchfs umount %[2]s && latchfs fsck %s",
-			path, m.Mountpoint, m.Source)
+		err = fmt.Errorf("%s is in the mount at %s; a data directory is checked as a whole, and not while it is mounted: latchfs umount %s && latchfs fsck %s",
+			path, m.Mountpoint, printable.Word(m.Mountpoint), printable.Word(m.Source))
 	}
 	return real, err
 }
@@ -282,5 +282,5 @@ func inUse(path, real, mountpoint string) error {
 	if mountpoint == "" {
 		return fmt.Errorf("%s is in use by %s, and no mount that can be seen here shows it", path, holder)
 	}
-	return fmt.Errorf("%s is in use by %s: unmount it first (latchfs umount %s)", path, holder, mountpoint)
+	return fmt.Errorf("%s is in use by %s: unmount it first (latchfs umount %s)", path, holder, printable.Word(mountpoint))
 }

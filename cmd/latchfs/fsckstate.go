@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/printable"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/statedir"
@@ -44,10 +45,10 @@ func (d *offline) become() error {
 }
 
 // believable refuses a journal with unfinished changes that another could have put in
-// the place of the last one.
-func (d *offline) believable() error {
+// the place of the last one; path is what the data directory was called.
+func (d *offline) believable(path string) error {
 	trust, err := statedir.Judge(int(d.root.Fd()), d.state)
-	const how = "; if you know that nobody has put it there: latchfs fsck --repair --trust-state"
+	how := "; if you know that nobody has put it there: latchfs fsck --repair --trust-state " + printable.Word(path)
 	if errors.Is(err, statedir.ErrReplaced) {
 		return fmt.Errorf("%s is %w%s", commit.StateDirName, err, how)
 	}

@@ -125,7 +125,7 @@ func (f *undoFlags) saysWhere(sys system, paths []string) error {
 	if err != nil {
 		return err
 	}
-	return usagef("the working directory is in no latchfs mount: say where to undo, with --mount %s or a path", printable.Line(m.Mountpoint))
+	return usagef("the working directory is in no latchfs mount: say where to undo, with --mount %s or a path", printable.Word(m.Mountpoint))
 }
 
 // whose finds out which user's changes are meant. A label alone does not tell: it is

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latchfs/fs/mounts"
+	"latchfs/fs/printable"
 	"latchfs/journal"
 	"latchfs/journal/commit"
 	"latchfs/journal/statedir"
@@ -141,8 +142,8 @@ func (d *Dir) judge(fresh bool) error {
 		return fmt.Errorf("journal of %s: %w", d.Path, err)
 	}
 	if n := len(found.Pending); n > 0 {
-		return fmt.Errorf("%w: %s/%s holds %d unfinished changes, and nothing proves that it is the state directory that was last used here: %s can put a former one in its place. If you know that nobody has: latchfs fsck --repair --trust-state %[2]s",
-			ErrReservedName, d.Path, commit.StateDirName, n, d.ownerName())
+		return fmt.Errorf("%w: %s/%s holds %d unfinished changes, and nothing proves that it is the state directory that was last used here: %s can put a former one in its place. If you know that nobody has: latchfs fsck --repair --trust-state %s",
+			ErrReservedName, d.Path, commit.StateDirName, n, d.ownerName(), printable.Word(d.Path))
 	}
 	return nil
 }
@@ -159,8 +160,8 @@ func (d *Dir) Vouch() {
 // refuse says what to do about a state directory that is not our own.
 func (d *Dir) refuse(reason error) error {
 	if errors.Is(reason, statedir.ErrReplaced) {
-		return fmt.Errorf("%w: %s/%s is %w: %s may have put a former one in its place. To use it all the same: latchfs fsck --repair --trust-state %[2]s; to begin a new one, rename it",
-			ErrReservedName, d.Path, commit.StateDirName, reason, d.ownerName())
+		return fmt.Errorf("%w: %s/%s is %w: %s may have put a former one in its place. To use it all the same: latchfs fsck --repair --trust-state %s; to begin a new one, rename it",
+			ErrReservedName, d.Path, commit.StateDirName, reason, d.ownerName(), printable.Word(d.Path))
 	}
 	return fmt.Errorf("%w: %s/%s is %w; rename it to begin a new one, or mount as the user to whom it belongs",
 		ErrReservedName, d.Path, commit.StateDirName, reason)
