@@ -75,6 +75,24 @@ func TestAdviceCanBeTypedAnywhere(t *testing.T) {
 	}
 }
 
+// The command that is said to take a stale lock away takes it away.
+func TestAdviceOnAStaleLockEndsIt(t *testing.T) {
+	needsLatchfs(t)
+	m := mount(t)
+	m.WriteFile("f", "v")
+	holder := m.heldGuard(t, "--ttl", "100ms", "f")
+	sh := m.shell(t)
+	eventually(t, "the lock is stale", func() bool { return strings.Contains(m.Locks("status"), "STALE") })
+	advice := regexp.MustCompile("`latchfs( steal [^`]*)`").FindStringSubmatch(sh.do(`$L acquire --wait 0 f 2>&1`, 8))
+	if advice == nil {
+		t.Fatal("the refusal names no command")
+	}
+	sh.do("cd /; $L"+advice[1], 0)
+	sh.do("$L acquire --wait 0 "+m.Path("f"), 0)
+	holder.Close()
+	holder.Wait()
+}
+
 // A write that is refused, and the close that says so again, are one entry.
 func TestRefusedWriteIsToldOnce(t *testing.T) {
 	needsLatchfs(t)

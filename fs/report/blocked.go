@@ -58,7 +58,7 @@ func (r *Record) Refused(now time.Time) Blocked {
 		b.AgeSeconds = positive(now.Sub(r.Heartbeat())).Seconds()
 		b.TTLSeconds = r.TTL.Seconds()
 		b.HeldBy.HostID, b.HeldBy.PID = r.Host, r.Owner.PID
-		b.Suggestion = "The holder shows no sign of life: run it again with --steal, or `latchfs steal " +
+		b.Suggestion = "The holder shows no sign of life: run it again with --steal, or `latchfs steal --force " +
 			r.target() + "`, to take the lock away from it."
 	}
 	return b
