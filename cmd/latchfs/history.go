@@ -60,7 +60,7 @@ func (f *historyFlags) run(cmd *cobra.Command, sys system, args []string) error 
 	st, err := os.Lstat(v.file(p))
 	isDir := err == nil && st.IsDir()
 	if len(all) == 0 && !isDir {
-		return fmt.Errorf("no version of %s is known", printable.Line(p))
+		return v.unknown(p)
 	}
 	if f.deleted {
 		maps.DeleteFunc(all, func(_ string, states []*fileVersion) bool { return states[len(states)-1].isFile() })

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -86,6 +87,26 @@ gone/b  2        2026-03-01 09:06:00  -      1     rm[102]             deleted
 		if got := d.run(args...); squeezed(got.stdout) != squeezed(want) || got.code != 0 {
 			t.Errorf("%q: %v\nwant\n%s", args, got, want)
 		}
+	}
+}
+
+// A name that was copied from a list, which has names from the mount's root on, is another file's
+// in a directory below.
+func TestHistoryOfAListedName(t *testing.T) {
+	d := fakeFiles(t)
+	d.remember(aHistory...)
+	if err := os.Mkdir(filepath.Join(d.root, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(d.root, "sub"))
+	want := "no version of sub/a.json is known, but of " + filepath.Join(d.root, "a.json") + "\n"
+	for _, args := range [][]string{{"history", "a.json"}, {"diff", "a.json"}, {"restore", "a.json", "3"}} {
+		if got := d.run(args...); got.code != 1 || !strings.HasSuffix(got.stderr, want) {
+			t.Errorf("%q: %v, want %s", args, got, want)
+		}
+	}
+	if got := d.run("history", "nothing"); got.code != 1 || !strings.HasSuffix(got.stderr, "no version of sub/nothing is known\n") {
+		t.Errorf("%v", got)
 	}
 }
 

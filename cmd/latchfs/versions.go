@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"latchfs/fs/printable"
@@ -133,9 +134,29 @@ func (v *view) history(p string) ([]*fileVersion, error) {
 		return nil, err
 	}
 	if len(all[p]) == 0 {
-		return nil, fmt.Errorf("no version of %s is known", printable.Line(p))
+		return nil, v.unknown(p)
 	}
 	return all[p], nil
+}
+
+// unknown is the error of a file of which no version is known. Lists name files from the
+// mount's root on: of a name that was copied from one, in a directory below, it says where that
+// file is.
+func (v *view) unknown(p string) error {
+	err := fmt.Errorf("no version of %s is known", printable.Line(p))
+	cwd, no := os.Getwd()
+	if no != nil {
+		return err
+	}
+	dir, below := strings.CutPrefix(cwd, v.root+"/")
+	listed, typedThere := strings.CutPrefix(p, dir+"/")
+	if !below || !typedThere {
+		return err
+	}
+	if all, no := v.histories([]string{listed}); no != nil || len(all[listed]) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w, but of %s", err, printable.Line(v.file(listed)))
 }
 
 // numbered finds a version by its number, as it is written on the command line.
