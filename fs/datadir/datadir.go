@@ -81,12 +81,12 @@ func Open(c Config) (*Dir, error) {
 		unix.Close(d.FD)
 		return nil, err
 	}
+	d.warnOfNetwork()
 	// Nothing in a mount can be data of another one, which would find no place for its state.
 	if i, err := mounts.On(path); err == nil && i != nil && i.FSType == mounts.FSType {
 		unix.Close(d.FD)
 		return nil, fmt.Errorf("%w: %s lies inside the mount at %s", mounts.ErrAlreadyMounted, path, i.Mountpoint)
 	}
-	d.warnOfNetwork()
 	return d, nil
 }
 
