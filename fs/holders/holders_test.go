@@ -402,7 +402,7 @@ func TestCanFindOnlyTheOwner(t *testing.T) {
 		"another one has it as well":  func(_ *world, s *Set, _ *Closer) { s.Note(owner(20)) },
 		"it has children":             func(w *world, s *Set, by *Closer) { w.start(11, 10); s.NoteChildren(by) },
 		"somebody else closes":        func(_ *world, _ *Set, by *Closer) { by.Owner = owner(20) },
-		"the owner was another there": func(_ *world, s *Set, _ *Closer) { s.seen[10] = lockmgr.Owner{PID: 10} },
+		"the owner was another there": func(_ *world, s *Set, _ *Closer) { s.Note(lockmgr.Owner{PID: 10}) },
 	} {
 		w := newWorld(t, 10)
 		s := w.opened(10, false)

@@ -9,7 +9,7 @@ import "latchfs/lockmgr"
 // known by now. It is not for what may be mapped, and not for a process that is not known to
 // be outside execve.
 func (s *Set) CanFindOnly(owner lockmgr.Owner, by *Closer) bool {
-	alone := by.Owner == owner && len(s.seen) == 1 && s.seen[by.Owner.PID] == by.Owner && len(by.children) == 0
+	alone := by.Owner == owner && len(s.seen) == 1 && s.seen[by.Owner.PID].Owner == by.Owner && len(by.children) == 0
 	return alone && !by.Exiting && !by.Killed && by.Program != "" && !s.mappable
 }
 

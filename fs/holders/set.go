@@ -51,10 +51,7 @@ type Config struct {
 // open the file any more.
 type Set struct {
 	c    Config
-	seen map[int32]lockmgr.Owner // by pid
-	// open counts what each of them has opened and not closed yet. It is exact for who has
-	// neither been given a descriptor nor made a second one of one; else it may be too low.
-	open map[lockmgr.Owner]int
+	seen map[int32]member // by pid
 
 	mappable   bool        // somebody opened it to read and write: mmap(2) needs the right to read
 	onlyMapped atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
@@ -64,17 +61,32 @@ type Set struct {
 	unlooked atomic.Pointer[lockmgr.Owner]
 }
 
-// New makes a set of which nobody is.
-func New(c Config) *Set {
-	return &Set{c: c, seen: map[int32]lockmgr.Owner{}, open: map[lockmgr.Owner]int{}}
+// member is a process that was noted.
+type member struct {
+	lockmgr.Owner
+	// open is how many descriptors it has opened and not closed yet. It is exact for who has
+	// neither been given a descriptor nor made a second one of one; else it may be too low.
+	open int
 }
+
+// New makes a set of which nobody is.
+func New(c Config) *Set { return &Set{c: c, seen: map[int32]member{}} }
 
 // Note adds a process that uses a descriptor of the file. One of which nothing is known
 // cannot be looked at, and is left out.
-func (s *Set) Note(o lockmgr.Owner) {
-	if o.PID != 0 {
-		s.seen[o.PID] = o
+func (s *Set) Note(o lockmgr.Owner) { s.note(o, 0) }
+
+// note adds a process, and what it has opened (1) or closed (-1) to what it has open.
+func (s *Set) note(o lockmgr.Owner, opened int) {
+	if o.PID == 0 {
+		return
 	}
+	u := s.seen[o.PID]
+	if u.Owner != o {
+		u = member{Owner: o}
+	}
+	u.open = max(u.open+opened, 0)
+	s.seen[o.PID] = u
 }
 
 // NoteOpen is Note for a process that opens the file, which it can map if it has opened it
@@ -82,19 +94,11 @@ func (s *Set) Note(o lockmgr.Owner) {
 func (s *Set) NoteOpen(o lockmgr.Owner, reads bool) {
 	s.mappable = s.mappable || reads
 	s.onlyMapped.Store(false)
-	if o.PID != 0 {
-		s.open[o]++
-	}
-	s.Note(o)
+	s.note(o, 1)
 }
 
 // NoteClose is Note for a process that closes a descriptor.
-func (s *Set) NoteClose(o lockmgr.Owner) {
-	if s.open[o] > 0 {
-		s.open[o]--
-	}
-	s.Note(o)
-}
+func (s *Set) NoteClose(o lockmgr.Owner) { s.note(o, -1) }
 
 // CanMap reports whether somebody may have mapped the file to write it.
 func (s *Set) CanMap() bool { return s.mappable }
@@ -102,8 +106,8 @@ func (s *Set) CanMap() bool { return s.mappable }
 // Seen lists the processes that were noted and have not been found dead since.
 func (s *Set) Seen() []lockmgr.Owner {
 	out := make([]lockmgr.Owner, 0, len(s.seen))
-	for _, o := range s.seen {
-		out = append(out, o)
+	for _, u := range s.seen {
+		out = append(out, u.Owner)
 	}
 	return out
 }
@@ -119,14 +123,13 @@ func (s *Set) members(by *Closer) []int32 {
 			out = append(out, pid)
 		}
 	}
-	for pid, o := range s.seen {
+	for pid, u := range s.seen {
 		var below []int32
 		switch {
-		case by != nil && by.Owner == o:
+		case by != nil && by.Owner == u.Owner:
 			below = by.children // it may be dying, but its children are known
-		case !s.c.Procs.Alive(o):
+		case !s.c.Procs.Alive(u.Owner):
 			delete(s.seen, pid)
-			delete(s.open, o)
 			continue
 		default:
 			below = s.c.Procs.Descendants(pid)
@@ -182,7 +185,7 @@ func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) sight {
 // descriptors to write.
 func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	switch {
-	case err == nil && w > 0, errors.Is(err, proc.ErrBusy), proc.IsHidden(err) && s.open[s.seen[pid]] > 0:
+	case err == nil && w > 0, errors.Is(err, proc.ErrBusy), proc.IsHidden(err) && s.seen[pid].open > 0:
 		return holds
 	case s.c.Doubts && proc.IsHidden(err) && s.mayHold(pid):
 		return hidden
