@@ -31,14 +31,23 @@ holds it. With --json the answer is one JSON object.`,
 			if req.Holder, err = holder.holder(); err != nil {
 				return err
 			}
-			a, err := f.ask(sys, req, files)
+			c, err := f.begin(sys, req, files)
+			if err != nil {
+				return err
+			}
+			defer c.end()
+			a, err := c.ask(req)
 			if err != nil {
 				return err
 			}
 			if !a.OK {
 				return refused(cmd, a.Refusal, f.asJSON)
 			}
-			return a.print(cmd, f.asJSON, a.Lock+"\n")
+			err = a.print(cmd, f.asJSON, a.Lock+"\n")
+			if err != nil { // the caller takes the exit code for "not acquired"
+				c.giveBack(cmd, a.Lock, req.Holder)
+			}
+			return err
 		},
 	}
 	f.register(cmd)

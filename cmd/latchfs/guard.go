@@ -90,7 +90,7 @@ func guard(cmd *cobra.Command, sys system, f *lockFlags, txn bool, files, argv [
 	if !a.OK {
 		return refused(cmd, a.Refusal, f.asJSON)
 	}
-	defer c.giveBack(cmd, a.Lock)
+	defer c.giveBack(cmd, a.Lock, req.Holder)
 	if a.Warning != "" {
 		warn(cmd, "%s", a.Warning)
 	}
@@ -191,15 +191,15 @@ func await(done <-chan asked, signals <-chan os.Signal) (*answer, error) {
 	}
 }
 
-// giveBack releases the lock, whoever else still has the descriptor. What goes
-// wrong does not change how CMD ended (SEED M3, T10). Signals do not keep us from
-// it: the one that ended CMD may reach us only now.
-func (c *conversation) giveBack(cmd *cobra.Command, lock string) {
+// giveBack releases a lock of the conversation's, or of a holder's if that is not 0, whoever
+// else still has the descriptor. What goes wrong does not change how CMD ended (SEED M3,
+// T10). Signals do not keep us from it: the one that ended CMD may reach us only now.
+func (c *conversation) giveBack(cmd *cobra.Command, lock string, holder int32) {
 	if c.gone {
 		return // and its locks with it, which was told
 	}
 	select {
-	case r := <-c.start(&control.Request{Op: control.Release, Lock: lock}):
+	case r := <-c.start(&control.Request{Op: control.Release, Lock: lock, Holder: holder}):
 		switch {
 		case c.gone:
 			warn(cmd, "latchfs has ended before the command did, and the lock with it")
