@@ -82,7 +82,7 @@ func (f *rejectedRestoreFlags) restore(cmd *cobra.Command, sys system, v *view, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored from %s, %d bytes\n", printable.Line(name), r.ID, r.size)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored from %s, %s\n", printable.Line(name), r.ID, countBytes(r.size))
 	return err
 }
 

@@ -255,7 +255,7 @@ func TestRejectedRestoreTo(t *testing.T) {
 	if got := d.run("rejected", "restore", "beef"); got.code != 1 || !strings.Contains(got.stderr, "--to FILE") {
 		t.Error(got)
 	}
-	if got := d.run("rejected", "restore", "beef", "--to", out); got != (outcome{stdout: out + " restored from " + thirdID + ", 1 bytes\n"}) {
+	if got := d.run("rejected", "restore", "beef", "--to", out); got != (outcome{stdout: out + " restored from " + thirdID + ", 1 byte\n"}) {
 		t.Error(got)
 	}
 	if got := d.run("rejected", "restore", "aa", "--to", out); got.code != 1 || !strings.Contains(got.stderr, "--force") {

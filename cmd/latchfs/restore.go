@@ -65,7 +65,7 @@ func restoreVersion(cmd *cobra.Command, sys system, v *view, s *fileVersion) err
 	if err := v.restore(cmd, s, name); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %d bytes\n", printable.Line(p), s.Version, s.Bytes)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restored to version %d, %s\n", printable.Line(p), s.Version, countBytes(s.Bytes))
 	return err
 }
 
@@ -112,4 +112,11 @@ func modeOf(s *fileVersion, name string, file *os.File, st os.FileInfo, v *view)
 	}
 	m, err := strconv.ParseUint(s.Mode, 8, 12)
 	return uint32(m), err == nil
+}
+
+func countBytes(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
