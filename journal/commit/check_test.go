@@ -129,14 +129,13 @@ func (w *world) repair() []journal.Finding {
 	return findings
 }
 
-// everyStop: a check and a repair take as long as several recoveries, and on three
-// filesystems every third stop makes every one.
-const everyStop = 3
+// everyStop: a check and a repair take as long as several recoveries.
+const everyStop = 2
 
 // Whatever a crash leaves is no problem, and a repair is as good as a mount.
 func TestCheckAndRepairAfterACrashAtEveryStep(t *testing.T) {
 	stops := 0
-	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+	eachStopOf(t, inTurn, scenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		if stops++; stops%everyStop != 0 {
 			return
 		}
@@ -180,7 +179,7 @@ func (w *world) corrupt(n int) (at int) {
 // half written the new version is kept.
 func TestRepairOfACorruptJournalLosesNothing(t *testing.T) {
 	stops, tried, redone := 0, 0, 0
-	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+	eachStopOf(t, inTurn, scenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		if stops++; stops%everyStop != 0 {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -279,34 +280,38 @@ func inPlaceSparse(w *world) bool {
 // before its first change to the disk, its second, and so on.
 func eachStop(t *testing.T, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
 	t.Helper()
-	eachStopOf(t, scenarios, crash, verify)
+	eachStopOf(t, everywhere, scenarios, crash, verify)
 }
 
-func eachStopOf(t *testing.T, scenarios map[string]scenario, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
+// eachStopOf does so with other scenarios, on some filesystems.
+func eachStopOf(t *testing.T, places places, scenarios map[string]scenario, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
 	t.Helper()
-	for name, at := range filesystems {
-		for what, sc := range scenarios {
-			t.Run(name+"/"+what, func(t *testing.T) {
-				for n := 1; ; n++ {
-					w := scenarioWorld(t, at, sc)
-					w.s.rejects.NoBallast()
-					reached := w.failAt(n, crash)
-					acked := sc.work(w)
-					stopped := reached()
-					t.Logf("stop %d: %q acknowledged %v", n, w.steps, acked)
-					if len(sc.mayBe) == 0 {
-						sc.mayBe = []string{"old", "new"}
-					}
-					verify(t, w, sc, acked)
-					os.RemoveAll(w.root)
-					if t.Failed() || !stopped {
-						if n < 4 && !t.Failed() {
-							t.Errorf("only %d steps", n)
-						}
-						return
-					}
-				}
-			})
+	for i, what := range slices.Sorted(maps.Keys(scenarios)) {
+		for name, at := range places(i) {
+			t.Run(name+"/"+what, func(t *testing.T) { stopsOf(t, at, scenarios[what], crash, verify) })
+		}
+	}
+}
+
+func stopsOf(t *testing.T, at string, sc scenario, crash bool, verify func(t *testing.T, w *world, sc scenario, acked bool)) {
+	t.Helper()
+	for n := 1; ; n++ {
+		w := scenarioWorld(t, at, sc)
+		w.s.rejects.NoBallast()
+		reached := w.failAt(n, crash)
+		acked := sc.work(w)
+		stopped := reached()
+		t.Logf("stop %d: %q acknowledged %v", n, w.steps, acked)
+		if len(sc.mayBe) == 0 {
+			sc.mayBe = []string{"old", "new"}
+		}
+		verify(t, w, sc, acked)
+		os.RemoveAll(w.root)
+		if t.Failed() || !stopped {
+			if n < 4 && !t.Failed() {
+				t.Errorf("only %d steps", n)
+			}
+			return
 		}
 	}
 }
@@ -396,7 +401,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 
 // A crash may hit the recovery as well.
 func TestCrashWhileRecovering(t *testing.T) {
-	eachStop(t, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+	eachStopOf(t, inTurn, scenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		for n := 1; ; n++ {
 			w.start()
 			w.s.rejects.NoBallast() // there is enough, for it would only take time

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +26,23 @@ import (
 // filesystems are the places that the tests run on: the temporary directory,
 // and for root an image of each filesystem that the kernel has.
 var filesystems map[string]string
+
+// places are the filesystems that a test has its n-th case on.
+type places func(n int) map[string]string
+
+func everywhere(int) map[string]string { return filesystems }
+
+// inTurn has each case on one filesystem, and the next case on the next: for tests that go
+// through the steps of each case, and then through the steps of something else. The tests of
+// chance have all cases everywhere.
+func inTurn(n int) map[string]string {
+	if os.Getenv("LATCHFS_STRESS") != "" {
+		return filesystems
+	}
+	names := slices.Sorted(maps.Keys(filesystems))
+	name := names[n%len(names)]
+	return map[string]string{name: filesystems[name]}
+}
 
 func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 && os.Getenv("LATCHFS_TEST_NAMESPACE") == "" {

@@ -184,7 +184,7 @@ func (w *world) checkSynced(sc scenario, acked bool) {
 
 // The daemon dies at each step of an fsync, and of what comes after it.
 func TestSyncedBytesSurviveACrashAtEveryStep(t *testing.T) {
-	eachStopOf(t, syncedScenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+	eachStopOf(t, everywhere, syncedScenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		recovered, _ := w.restart()
 		w.checkSynced(sc, acked)
 		if !strings.Contains(t.Name(), "far") { // a copy may be half made, and be there twice
@@ -207,7 +207,7 @@ func TestSyncedBytesSurviveACrashAtEveryStep(t *testing.T) {
 // The directory is copied before it is mounted again, as from a disk that is dying: no inode is
 // what the journal says. Nothing that was synced is taken for something else.
 func TestSyncedBytesSurviveACopy(t *testing.T) {
-	eachStopOf(t, syncedScenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+	eachStopOf(t, inTurn, syncedScenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		root := w.root + "-copy"
 		defer os.RemoveAll(root)
 		if out, err := exec.Command("cp", "-a", w.root, root).CombinedOutput(); err != nil {
@@ -223,7 +223,7 @@ func TestSyncedBytesSurviveACopy(t *testing.T) {
 
 // A crash may hit the recovery as well.
 func TestSyncedBytesSurviveACrashOfTheRecovery(t *testing.T) {
-	eachStopOf(t, syncedScenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
+	eachStopOf(t, inTurn, syncedScenarios, true, func(t *testing.T, w *world, sc scenario, acked bool) {
 		for n := 1; ; n++ {
 			w.start()
 			w.s.rejects.NoBallast()
@@ -241,7 +241,7 @@ func TestSyncedBytesSurviveACrashOfTheRecovery(t *testing.T) {
 
 // One step fails after the fsync, and the daemon lives on.
 func TestSyncedBytesSurviveAnError(t *testing.T) {
-	eachStopOf(t, syncedScenarios, false, func(t *testing.T, w *world, sc scenario, _ bool) {
+	eachStopOf(t, everywhere, syncedScenarios, false, func(t *testing.T, w *world, sc scenario, _ bool) {
 		w.s.disk.Fault = nil
 		w.s.disk.Room = nil
 		_, err := w.s.Recover()

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,8 +110,9 @@ func (w *world) checkTxnChanged(change string, once bool) {
 // A decided transaction is finished over nothing that somebody has put there since the
 // crash, wherever that came and wherever the recovery is cut off in its turn.
 func TestTxnKeepsWhatWasPutThereSince(t *testing.T) {
-	for fs, at := range filesystems {
-		for change, c := range txnChanges {
+	for i, change := range slices.Sorted(maps.Keys(txnChanges)) {
+		c := txnChanges[change]
+		for fs, at := range inTurn(i) {
 			t.Run(fs+"/"+change, func(t *testing.T) {
 				w := crashedInTxn(t, at, change, false)
 				r, err := w.s.Recover()
