@@ -141,7 +141,7 @@ test: setup build ## set up, then run the unit tests and the shorter integration
 
 .PHONY: test-all
 test-all: test ## also the long integration tests and those without passthrough, one processor, and a little fuzzing
-	GOMAXPROCS=1 $(GO) test -count=1 -skip '^(TestAgainstModel|TestMutexOrder.*)$$' $(CONCURRENT) # the skipped have one goroutine
+	$(GO) test -exec 'env GOMAXPROCS=1' -count=1 -skip '^(TestAgainstModel|TestMutexOrder.*)$$' $(CONCURRENT) # the skipped have one goroutine
 	$(MAKE) --no-print-directory fuzz FUZZTIME=50x
 	cd $(INTEGRATION)
 	$(GO) test -count=1 -timeout 40m -rest
@@ -210,14 +210,13 @@ ltp: build ## run the lock tests of the Linux Test Project, built in LTP=DIR, ov
 	integration/ltp.sh bin/latchfs '$(LTP)'
 
 # An input that reaches new code is made smaller for up to a minute if nothing else is
-# said: with a target that takes milliseconds that would be the whole time.
+# said: with a target that takes milliseconds that would be the whole time. go test -list
+# would build the tests of every package.
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME=10s
-	@for pkg in $(UNIT); do
-		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do
-			echo "$$pkg $$target"
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$pkg"
-		done
+	@grep -r --include='*_test.go' -o '^func Fuzz[[:alnum:]_]*' cmd fs journal lockmgr | sort | while IFS=: read -r file func; do
+		echo "./$$(dirname "$$file") $${func#func }"
+		$(GO) test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")"
 	done
 
 .PHONY: bench
