@@ -37,6 +37,7 @@ type Procs interface {
 
 	// To whom does it belong?
 	Lineage(pid int32) []lockmgr.Ancestor
+	IDs(pid int32) []int32
 	Family(o lockmgr.Owner) proc.Family
 	Descendants(pid int32) []int32
 	FollowForks() error

@@ -66,6 +66,9 @@ func (ps simEyes) Lineage(pid int32) (up []lockmgr.Ancestor) {
 	return up
 }
 
+// IDs implements Procs. All processes are in one pid namespace.
+func (ps simEyes) IDs(pid int32) []int32 { return []int32{pid} }
+
 // Family implements Procs.
 func (ps simEyes) Family(o lockmgr.Owner) (f proc.Family) {
 	for p := ps.get(o.PID); p != nil && p.parent != nil; p = p.parent {

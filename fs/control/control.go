@@ -122,7 +122,8 @@ type Request struct {
 	Operation string `json:"operation,omitempty"`
 	Actor     string `json:"actor,omitempty"`
 	// Holder is the process to which the lock belongs: the requester's or an
-	// ancestor's id. 0: whoever opened the conversation.
+	// ancestor's id, as the requester's pid namespace has it. 0: whoever opened
+	// the conversation.
 	Holder int32 `json:"holder,omitempty"`
 	// Steal takes the lock from holders whose lease has expired, if all who
 	// are in the way are such.

@@ -184,6 +184,7 @@ type Procs interface {
 	Process(pid int32) (proc.Thread, error)
 	All() []lockmgr.Owner
 	Lineage(pid int32) []lockmgr.Ancestor
+	IDs(pid int32) []int32
 	Family(o lockmgr.Owner) proc.Family
 	Descendants(pid int32) []int32
 	Alive(o lockmgr.Owner) bool

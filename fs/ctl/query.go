@@ -90,16 +90,27 @@ func (q *query) holder() (lockmgr.Owner, []lockmgr.Ancestor, *control.Reply) {
 			"a holder cannot be named from another pid namespace: it would not be seen when it ends")
 	}
 	up := q.c.Ancestors()
-	if q.r.Holder == q.c.Owner().PID {
+	self := q.s.Procs.IDs(q.c.Owner().PID)
+	if isNamed(q.s.Procs, q.c.Owner(), q.r.Holder, self) {
 		return q.c.Owner(), up, nil
 	}
 	for i, a := range up {
-		if a.Owner.PID == q.r.Holder && (q.c.UID() == 0 || q.s.Procs.Describe(a.Owner.PID).UID == q.c.UID()) {
+		if isNamed(q.s.Procs, a.Owner, q.r.Holder, self) && (q.c.UID() == 0 || q.s.Procs.Describe(a.Owner.PID).UID == q.c.UID()) {
 			return a.Owner, up[i+1:], nil
 		}
 	}
 	return lockmgr.Owner{}, nil, refused(control.NotAllowed,
 		fmt.Sprintf("process %d is not this process or an ancestor of it, of the same user", q.r.Holder))
+}
+
+// isNamed reports whether o is the process that a requester calls id. One in a pid namespace
+// below ours means the id there: self are the ids of the requester.
+func isNamed(procs Procs, o lockmgr.Owner, id int32, self []int32) bool {
+	if len(self) < 2 {
+		return o.PID == id
+	}
+	ids := procs.IDs(o.PID)
+	return len(ids) == len(self) && ids[len(ids)-1] == id
 }
 
 // own are the claims that a request may give back or change: the conversation's,

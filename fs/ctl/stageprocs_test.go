@@ -17,6 +17,7 @@ type process struct {
 	parent  *process
 	uid     uint32
 	foreign bool
+	inner   int32 // its id in a pid namespace below ours; 0: it is in none
 	env     map[string]string
 	dead    chan struct{}
 	exiting bool
@@ -105,6 +106,13 @@ func (ps stageProcs) All() (all []lockmgr.Owner) {
 }
 
 func (ps stageProcs) Lineage(pid int32) []lockmgr.Ancestor { return ps.s.byPID(pid).Ancestors() }
+
+func (ps stageProcs) IDs(pid int32) []int32 {
+	if p := ps.s.byPID(pid); p != nil && p.inner != 0 {
+		return []int32{pid, p.inner}
+	}
+	return []int32{pid}
+}
 
 // Family has all ancestors above.
 func (ps stageProcs) Family(o lockmgr.Owner) (f proc.Family) {

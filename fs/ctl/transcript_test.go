@@ -243,7 +243,7 @@ func (s *stage) runProcess(d *datadriven.TestData, name string) {
 	if p == nil {
 		p = s.start(name, int32(number(d, "pid")), uint32(number(d, "uid")), s.procs[text(d, "parent")])
 	}
-	p.foreign = d.HasArg("foreign")
+	p.foreign, p.inner = d.HasArg("foreign"), int32(number(d, "inner"))
 	if v := text(d, "agent"); v != "" {
 		p.env["AGENT"] = v
 	}
