@@ -81,7 +81,7 @@ func (f *umountFlags) run(cmd *cobra.Command, path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
 	defer cancel()
 	if err := daemonGone(ctx, m.Source); err != nil {
-		return fmt.Errorf("%s is unmounted here, but after %v its daemon is still running; another mount namespace, such as a container's, may have a copy of the mount", m.Mountpoint, f.timeout)
+		return fmt.Errorf("%s is unmounted here, but after %v its daemon is still running; another mount namespace, such as a container's, may have a copy of the mount: end the container, or the daemon%s", m.Mountpoint, f.timeout, howToEnd(m.Source))
 	}
 	return nil
 }
@@ -132,11 +132,16 @@ func unmount(mountpoint string, lazy bool) error {
 	}
 }
 
+// openLock opens the file on which the daemon of a data directory has its flock.
+func openLock(dir string) (*os.File, error) {
+	return openPlain(unix.AT_FDCWD, filepath.Join(dir, commit.StateDirName, commit.LockName), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+}
+
 // daemonGone returns when the daemon of a data directory has ended: it holds a
 // flock for as long as it lives. A directory whose lock we may not see has no
 // daemon that we could wait for.
 func daemonGone(ctx context.Context, dir string) error {
-	lock, err := openPlain(unix.AT_FDCWD, filepath.Join(dir, commit.StateDirName, commit.LockName), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	lock, err := openLock(dir)
 	if err != nil {
 		return nil
 	}
@@ -154,6 +159,23 @@ func daemonGone(ctx context.Context, dir string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// howToEnd is the command that ends the daemon of a data directory, in parentheses; "" if
+// that is not to be seen from here.
+func howToEnd(dir string) string {
+	lock, err := openLock(dir)
+	if err != nil {
+		return ""
+	}
+	defer lock.Close()
+	b := make([]byte, 32)
+	n, _ := lock.Read(b)
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:n])))
+	if err != nil || comm(filepath.Join("/proc", strconv.Itoa(pid))) != "latchfs" {
+		return "" // the number may be one of another pid namespace
+	}
+	return fmt.Sprintf(" (`kill %d`)", pid)
 }
 
 // mountUsers names the processes that keep a mount busy, as far as /proc lets
