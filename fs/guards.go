@@ -120,7 +120,7 @@ func (lk *locks) refuse(d *demand, err error) unix.Errno {
 	case errors.As(err, &stolen):
 		x.Hint = stolen.Hint()
 	case errors.Is(err, errNodeShared):
-		x.Hint = "Open it by its name, or close the other descriptor first."
+		x.Hint = "Open it by its name in its directory, or close the other descriptor first; give a container the directory, not the file alone."
 	}
 	if hs := denied.Holders(err); len(hs) > 0 {
 		x.Path = lk.contended(d, &hs[0])

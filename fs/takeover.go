@@ -59,9 +59,9 @@ func (o *opening) takeOverUnlessGone(s *session) (e unix.Errno, gone bool) {
 // errSessionLeft ends the wait for a node whose session is over.
 var errSessionLeft = errors.New("the session has lost its name")
 
-// errNodeShared refuses an open for writing through a descriptor of a file that others have
-// open.
-var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd)")
+// errNodeShared refuses an open for writing through a descriptor, or a bind mount, of a file
+// that others have open.
+var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd) or a bind mount of the file alone")
 
 // isOwn reports whether the caller has the node open itself.
 func (o *opening) isOwn() bool {

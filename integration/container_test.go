@@ -44,3 +44,32 @@ func TestCommandsInAContainerMeanItsProcesses(t *testing.T) {
 		}
 	})
 }
+
+// A container that was given a single file follows saves in place while nobody has the file
+// open. If somebody has, it keeps its version, and what it overwrites then is refused; what it
+// appends is not lost. An open that cannot
+// be served beside another says what to do.
+func TestSingleFileInAContainer(t *testing.T) {
+	needsLatchfs(t)
+	needsRoot(t)
+	requireTool(t, "unshare")
+	m := mount(t)
+	m.WriteFile("f", "one\n")
+	box := m.Launch(t, "unshare", "--mount", "bash", "-c", `cd "$1" && touch f && mount --bind "$2" f || exit
+		while IFS= read -r line; do eval "$line"; echo "= $?"; done`, "container", t.TempDir(), m.Path("f"))
+	box.do(`true`, 0)
+	m.WriteFile("f", "two\n")
+	box.do(`[ "$(cat f)" = two ]`, 0)
+	box.do(`exec 3< f`, 0)
+	box.do(`: <> f`, 1)
+	if why := box.do(`cat `+m.Path(".locks/why"), 0); !strings.Contains(why, "give a container the directory, not the file alone") {
+		t.Errorf("the container is not told what to do: %s", why)
+	}
+	m.WriteFile("f", "three\n")
+	box.do(`exec 3<&-; [ "$(cat f)" = two ]`, 0)
+	box.do(`echo lost > f`, 1)
+	box.do(`echo four >> f; [ "$(cat f)" = two ]`, 0)
+	if got := m.ReadFile("f"); got != "three\nfour\n" {
+		t.Errorf("f holds %q", got)
+	}
+}
