@@ -47,8 +47,7 @@ func TestCommandsInAContainerMeanItsProcesses(t *testing.T) {
 
 // A container that was given a single file follows saves in place while nobody has the file
 // open. If somebody has, it keeps its version, and what it overwrites then is refused; what it
-// appends is not lost. An open that cannot
-// be served beside another says what to do.
+// appends is not lost. An open that cannot be served beside another says what to do.
 func TestSingleFileInAContainer(t *testing.T) {
 	needsLatchfs(t)
 	needsRoot(t)

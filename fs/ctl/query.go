@@ -106,7 +106,10 @@ func (q *query) holder() (lockmgr.Owner, []lockmgr.Ancestor, *control.Reply) {
 // isNamed reports whether o is the process that a requester calls id. One in a pid namespace
 // below ours means the id there: self are the ids of the requester.
 func isNamed(procs Procs, o lockmgr.Owner, id int32, self []int32) bool {
-	if len(self) < 2 {
+	switch len(self) {
+	case 0:
+		return false // it has gone: nobody can tell which ids it meant
+	case 1:
 		return o.PID == id
 	}
 	ids := procs.IDs(o.PID)
