@@ -143,7 +143,7 @@ func (p *simProc) truncate(path string) {
 	began := p.w.now()
 	e := p.kernel.setattrPath(p, path, sizeAttr(0))
 	p.w.logf("%s truncates %s to nothing: %s", p, path, result(e))
-	p.w.model.did(p, simOp{kind: "truncate", path: path, errno: e}, began)
+	p.w.model.did(p, simOp{kind: "truncate", path: path, errno: p.refusedAs(e, began)}, began)
 	p.leave()
 }
 

@@ -45,6 +45,7 @@ type simProc struct {
 	signal  int
 	txn     *simTxn // in which it is; or nil
 	stopped simStop
+	robbed  int64 // when a lock of it was stolen last
 	ending  bool
 	wrote   bool // anything
 	gone    bool

@@ -55,10 +55,32 @@ func (p *simProc) rob(path string) (n int) {
 			}
 			if f.locks.revoke(&h) == nil {
 				n++
+				p.w.procs.noteRobbed(h.Owner)
 			}
 		}
 	})
 	return n
+}
+
+// noteRobbed notes that a lock was stolen from a process.
+func (ps *simProcs) noteRobbed(o lockmgr.Owner) {
+	if p := ps.get(o.PID); p != nil {
+		at := ps.w.now()
+		ps.mu.Lock()
+		defer ps.mu.Unlock()
+		p.robbed = at
+	}
+}
+
+// refusedAs is the answer to a system call on a path as the model knows it: that of a victim is a
+// refusal. began is when the call did.
+func (p *simProc) refusedAs(e unix.Errno, began int64) unix.Errno {
+	p.w.procs.mu.Lock()
+	defer p.w.procs.mu.Unlock()
+	if e == unix.ESTALE && p.robbed > began {
+		return unix.EBUSY
+	}
+	return e
 }
 
 // isRobbed reports whether the lock was stolen with which the file is written.
