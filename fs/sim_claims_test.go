@@ -147,7 +147,7 @@ func (d *simDaemon) removeClaim(file string) error {
 
 // forkDaemon makes a process that is the daemon's own, and that nobody kills.
 func (ps *simProcs) forkDaemon() *simProc {
-	p := ps.fork(nil, "latchfs")
+	p := ps.fork(nil, simProgramOf("latchfs"))
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	delete(ps.all, p.pid)
@@ -176,7 +176,7 @@ func (m *simModel) claimed(c *simClaim) {
 		}
 	}
 	for _, q := range m.w.procs.living() {
-		if q != c.p && c.p.uid == m.w.uid && !related(q, c.p) && !m.hasLive() && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.isNamed() && o.named() == c.name }) {
+		if q != c.p && c.p.uid == m.w.uid && !related(q, c.p) && !m.hasLive() && slices.ContainsFunc(q.sessions(), func(o *simFile) bool { return o.isNamed() && o.named() == c.name }) {
 			m.w.failf("%s has claimed %s, and %s has it open for writing", c.p, c.path, q)
 		}
 	}

@@ -53,7 +53,7 @@ func (h simHazards) String() (s string) {
 	for _, x := range []struct {
 		n    int
 		name string
-	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}, {h.ttl, "ttl"}, {h.judges, "judges"}, {h.lease, "lease"}} {
+	}{{h.kills, "kills"}, {h.crashes, "crashes"}, {h.faults, "faults"}, {h.cuts, "cuts"}, {h.lazy, "lazy"}, {h.aimed, "aimed"}, {h.passes, "passes"}, {h.ttl, "ttl"}, {h.judges, "judges"}, {h.lease, "lease"}, {h.hidden, "hidden"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(" -%s %d", x.name, x.n)
 		}
@@ -77,6 +77,7 @@ func (h simHazards) fewer() (all []simHazards) {
 		func(h *simHazards) *int { return &h.ttl },
 		func(h *simHazards) *int { return &h.judges },
 		func(h *simHazards) *int { return &h.lease },
+		func(h *simHazards) *int { return &h.hidden },
 	} {
 		less := h
 		if *one(&less) = 0; less != h {
@@ -329,6 +330,7 @@ func (w *simWorld) revive() {
 			d.kernel.ended = at
 		}
 	}
+	w.model.abandoned()
 	w.restarts(at)
 }
 

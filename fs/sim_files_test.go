@@ -356,6 +356,7 @@ func (k *simKernel) release(f *simFile) {
 	}
 	k.fs.Release(nil, &ReleaseRequest{Request: Request{Node: f.inode.id}, Handle: f.fh})
 	k.w.tracef("      RELEASE %s", f.path)
+	k.w.model.released()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.inode.opens--

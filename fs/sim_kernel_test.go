@@ -164,7 +164,7 @@ func (k *simKernel) requestTo(p *simProc, what string, force bool, do func(h Req
 	}
 	cancel := p.begins(force)
 	defer p.ends()
-	h := Request{UID: p.uid, GID: k.w.gid, TID: uint32(p.pid)}
+	h := Request{UID: p.uid, GID: k.w.gid, TID: p.tid()}
 	st := do(h, cancel)
 	if k.isDead() { // whatever it was about to answer
 		st = unix.ENOTCONN

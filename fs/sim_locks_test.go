@@ -239,7 +239,7 @@ func (m *simModel) locked(p *simProc, f *simFile, kind simLockKind, e unix.Errno
 			}
 		}
 		for _, q := range m.w.procs.living() {
-			if q != p && !related(p, q) && p.uid == m.w.uid && !m.hasLive() && slices.ContainsFunc(q.files(), func(o *simFile) bool { return o.isSession() && o.named() == f.named() }) {
+			if q != p && !related(p, q) && p.uid == m.w.uid && !m.hasLive() && slices.ContainsFunc(q.sessions(), func(o *simFile) bool { return o.named() == f.named() }) {
 				m.w.failf("%s has locked %s %s, and %s has it open for writing", p, f.path, kind, q)
 			}
 		}
@@ -296,6 +296,11 @@ func (p *simProc) isDeaf(path string) bool {
 // isSession reports whether what is written through the file is a new version.
 func (f *simFile) isSession() bool {
 	return f.writes() && f.flags&unix.O_APPEND == 0 && !f.nameless && !f.isRobbed()
+}
+
+// sessions are the files that a process has open to write, so that nobody else may write them.
+func (p *simProc) sessions() []*simFile {
+	return slices.DeleteFunc(p.files(), func(f *simFile) bool { return !f.isSession() || p.isGiven(f) })
 }
 
 // files are what a process has open.

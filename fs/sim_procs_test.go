@@ -32,6 +32,7 @@ type simProc struct {
 	maps    []*simMapping
 	stored  map[string]bool // versions, into mappings; its own
 	steady  bool            // it is not killed at this moment
+	hidden  bool            // from the daemon: see sim_hidden_test.go
 	bad     bool            // what it writes is what validators refuse; its own
 	call    proc.Call
 	inCall  bool
@@ -203,11 +204,11 @@ func (ps *simProcs) pointer(s string) uint64 {
 func (ps *simProcs) tick() uint64 { return 1000 + uint64(time.Since(ps.began)/(10*time.Millisecond)) }
 
 // fork makes a process, with the descriptors of its parent if it has one.
-func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
+func (ps *simProcs) fork(parent *simProc, prog simProgram) *simProc {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.last++
-	uid := ps.w.uid
+	comm, uid := prog.name, ps.w.uid
 	if comm == simGuest {
 		uid = guestUID
 	}
@@ -217,6 +218,7 @@ func (ps *simProcs) fork(parent *simProc, comm string) *simProc {
 		deaf: map[simName]time.Time{}, stored: map[string]bool{}, seen: map[string]simSeen{},
 	}
 	if parent != nil {
+		p.hidden = ps.isChildHidden(parent, p.pid, prog)
 		for fd, f := range parent.fds {
 			p.fds[fd] = f
 			f.k.mu.Lock()

@@ -44,7 +44,9 @@ func (ps simEyes) Process(pid int32) (proc.Thread, error) {
 // All implements Procs.
 func (ps simEyes) All() (all []lockmgr.Owner) {
 	for _, p := range ps.living() {
-		all = append(all, p.owner())
+		if !p.isUnseen() {
+			all = append(all, p.owner())
+		}
 	}
 	return all
 }
@@ -111,14 +113,17 @@ func (ps simEyes) Alive(o lockmgr.Owner) bool {
 
 // Exit implements Procs.
 func (ps simEyes) Exit(tid uint32) (sig int, exiting bool) {
+	if tid == 0 {
+		return 0, false
+	}
 	p := ps.get(int32(tid))
 	if p == nil {
 		return 0, true
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if !p.ending {
-		return 0, false
+	if !p.ending || ps.hidesLocked(p) {
+		return 0, p.ending
 	}
 	return p.signal, true
 }
@@ -129,7 +134,7 @@ func (ps simEyes) ExitOf(pid int32) (sig int, exiting bool) { return ps.Exit(uin
 // HasWritten implements Procs.
 func (ps simEyes) HasWritten(pid int32) (written, known bool) {
 	p := ps.get(pid)
-	if p == nil {
+	if p == nil || ps.hides(p) {
 		return false, false
 	}
 	ps.mu.Lock()
@@ -167,7 +172,8 @@ func (ps simEyes) WatchEnd(o lockmgr.Owner) (dead <-chan struct{}, end func() pr
 		close(gone)
 		return gone, func() proc.End { return proc.End{} }, func() {}, nil
 	}
-	return p.dead, func() proc.End { return proc.End{Known: true, Status: p.signal} }, func() {}, nil
+	known := ps.w.opts.script.hazards.tells() || !p.hidden
+	return p.dead, func() proc.End { return proc.End{Known: known, Status: p.signal} }, func() {}, nil
 }
 
 // Pulse implements Procs.
@@ -194,7 +200,7 @@ func (ps simEyes) Pending(tid uint32) proc.Pending {
 // Syscall implements Procs.
 func (ps simEyes) Syscall(tid uint32) (call proc.Call, ok bool) {
 	p := ps.get(int32(tid))
-	if p == nil {
+	if p == nil || ps.hides(p) {
 		return proc.Call{}, false
 	}
 	ps.mu.Lock()
@@ -205,7 +211,7 @@ func (ps simEyes) Syscall(tid uint32) (call proc.Call, ok bool) {
 // GivenPath implements Procs.
 func (ps simEyes) GivenPath(tid uint32) (g proc.Given, ok bool) {
 	p := ps.get(int32(tid))
-	if p == nil {
+	if p == nil || ps.hides(p) {
 		return proc.Given{}, false
 	}
 	root := ps.d.fs.kernel.inodeOf(rootID).key.ino
@@ -232,6 +238,9 @@ func (ps simEyes) Opens(pid int32, f proc.File) (writable, readable int, err err
 	p := ps.get(pid)
 	if p == nil {
 		return 0, 0, nil
+	}
+	if ps.hides(p) {
+		return 0, 0, errHidden(pid)
 	}
 	k := ps.d.kernel
 	ps.mu.Lock()
@@ -269,6 +278,9 @@ func (ps simEyes) MapsWritable(pid int32, f, _ proc.File) (bool, error) {
 	p := ps.get(pid)
 	if p == nil {
 		return false, nil
+	}
+	if ps.hides(p) {
+		return false, errHidden(pid)
 	}
 	k := ps.d.kernel
 	for _, m := range p.mappings() {
@@ -314,8 +326,8 @@ func (ps simEyes) FileLimit(int32) (bytes uint64, limited bool) { return 0, fals
 
 // Groups implements Procs.
 func (ps simEyes) Groups(tid uint32) (groups []uint32, known bool) {
-	if p := ps.get(int32(tid)); p != nil && p.uid != ps.w.uid {
-		return nil, true
+	if p := ps.get(int32(tid)); p == nil || p.uid != ps.w.uid {
+		return nil, p != nil
 	}
 	all, err := os.Getgroups()
 	for _, g := range all {

@@ -12,7 +12,7 @@ import (
 
 // launch starts a process that runs a program.
 func (w *simWorld) launch(parent *simProc, prog simProgram) *simProc {
-	p := w.procs.fork(parent, prog.name)
+	p := w.procs.fork(parent, prog)
 	w.mu.Lock()
 	w.running++
 	w.mu.Unlock()
@@ -159,6 +159,14 @@ func (p *simProc) run(f []string) {
 		p.runControl(f)
 	case "drop":
 		p.drop()
+	case "hide":
+		p.hide()
+	case "keep":
+		p.keep(f[1])
+	case "part":
+		p.part(f[1], f[2])
+	case "rest":
+		p.rest()
 	case "slow":
 		p.slow(f[1])
 	case "tally":
@@ -246,7 +254,7 @@ func (p *simProc) flush(f *simFile) unix.Errno {
 	p.w.model.answered(p, f, f.refusedAs(e))
 	last := f.k.drop(f)
 	p.w.logf("%s closes %s: %s", p, f.path, result(e))
-	if last {
+	if last && !p.w.model.commitsLate(p, f) {
 		p.w.model.closed(p, f, f.refusedAs(e))
 	}
 	return e
@@ -299,7 +307,7 @@ func (p *simProc) cat(path string) (version string, ok bool) {
 // knows is the version that a daemon knows that the process has read. What was read
 // before a daemon's death, its successor may not know; and a policy may not ask for it.
 func (p *simProc) knows(k *simKernel, version string) string {
-	if p.readOn != k || !p.w.checksUpdates() {
+	if p.readOn != k || !p.w.checksUpdates() || p.forgets() {
 		return ""
 	}
 	return version

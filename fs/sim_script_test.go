@@ -28,6 +28,7 @@ type simHazards struct {
 	ttl    int // how many milliseconds a read claim lasts; 0: as by default
 	judges int // the simJudges
 	lease  int // how many milliseconds a lease lasts; 0: as by default; odd: see leasePolicy
+	hidden int // how processes are hidden that hide: see sim_hidden_test.go
 
 	updates policy.LostUpdate // what the policy says of lost updates: see sim_updates_test.go
 }
@@ -115,6 +116,11 @@ type simHazards struct {
 //	stoplock F     locks F (flock), and is stopped
 //	stoptree D     locks D with all below it, is stopped, and writes D/a anew
 //	pause          is stopped
+//	hide           the daemon does not see from now on what the program has open: see
+//	               sim_hidden_test.go
+//	part F G       opens F to write it anew, and has a child with the descriptor that closes
+//	               it, and writes G anew
+//	keep F         likewise, and the child keeps the descriptor for a while
 //
 // and those of sim_control_test.go, which ask on .locks/control:
 //
@@ -246,6 +252,7 @@ func drawScript(seed uint64) simScript {
 	s.drawControl(seed, names)
 	s.drawDescriptors(seed, names)
 	s.drawLease(seed, names)
+	s.drawHidden(seed, names)
 	return s
 }
 

@@ -32,6 +32,7 @@ func init() {
 	flag.IntVar(&simHarm.ttl, "ttl", 0, "with -programs: how many milliseconds a read claim lasts")
 	flag.IntVar(&simHarm.judges, "judges", 0, "with -programs: what the policy asks of the content of files (simJudges)")
 	flag.IntVar(&simHarm.lease, "lease", 0, "with -programs: how many milliseconds a lease lasts; of an odd one the next in the queue gets what is stale")
+	flag.IntVar(&simHarm.hidden, "hidden", 0, "with -programs: how programs are hidden that hide (sim_hidden_test.go)")
 	flag.Func("updates", "what the policy says of lost updates; without -programs, of all seeds", func(s string) error {
 		simHarm.updates = policy.LostUpdate(s)
 		return nil

@@ -235,6 +235,9 @@ func (w *simWorld) step(ready []*simParked) {
 		w.kernel.evict(w.picks.IntN)
 		return
 	case x < 40:
+		if w.model.isLate() {
+			break
+		}
 		d := []time.Duration{time.Millisecond, 30 * time.Millisecond, 150 * time.Millisecond, 1100 * time.Millisecond}[w.picks.IntN(4)]
 		w.tracef("      %v pass", d)
 		time.Sleep(d)
@@ -328,6 +331,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 	if o.disk != nil {
 		data = fmt.Sprintf("%s/%d", o.disk.root(), o.seed)
 	}
+	defer o.script.ofAnotherUser()()
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -372,6 +376,7 @@ func simulate(t *testing.T, dir string, o simOptions) (w *simWorld) {
 		w.run()
 		time.Sleep(10 * time.Second)
 		w.run()
+		w.model.checkLate()
 		w.checkEmpty()
 		w.checkClaims()
 		w.model.checkSlows()
