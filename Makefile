@@ -48,6 +48,10 @@ RACE = $$(command -v "$${CC:-cc}" >/dev/null && echo -race)
 # default, which adds up with a hundred packages.
 export GORACE ?= atexit_sleep_ms=100
 
+# Tests that the race detector makes several times slower and has nothing to find in: one
+# goroutine at a time goes on. One processor makes no difference to them either.
+IN_TURNS := TestMutexOrder.*|TestPowerCuts|Test(PowerFails|DaemonDies|DiskFails)InANameTransaction
+
 FUZZTIME   ?= 10s
 HICCUPS    ?= 100ms
 BENCHFLAGS ?=
@@ -134,14 +138,14 @@ setup: # install what the tests need (as root), or say what is missing
 .PHONY: test
 test: setup build ## set up, then run the unit tests and the shorter integration tests, with the race detector
 	@echo "the unit tests, package by package; building them takes a while"
-	$(GO) test $(RACE) -timeout 30m -skip '^TestMutexOrder' $(UNIT)
-	$(GO) test -run '^(TestAgainstModel|TestMutexOrder.*)$$' ./lockmgr ./fs # these have one goroutine
+	$(GO) test $(RACE) -timeout 30m -skip '^($(IN_TURNS))$$' $(UNIT)
+	$(GO) test -run '^(TestAgainstModel|$(IN_TURNS))$$' ./lockmgr ./fs # the model takes fewer steps above
 	cd $(INTEGRATION)
 	$(GO) test -count=1 -timeout 30m -short
 
 .PHONY: test-all
 test-all: test ## also the long integration tests and those without passthrough, one processor, and a little fuzzing
-	$(GO) test -exec 'env GOMAXPROCS=1' -count=1 -skip '^(TestAgainstModel|TestMutexOrder.*)$$' $(CONCURRENT) # the skipped have one goroutine
+	$(GO) test -exec 'env GOMAXPROCS=1' -count=1 -skip '^(TestAgainstModel|$(IN_TURNS))$$' $(CONCURRENT)
 	$(MAKE) --no-print-directory fuzz FUZZTIME=50x
 	cd $(INTEGRATION)
 	$(GO) test -count=1 -timeout 40m -rest
