@@ -47,6 +47,7 @@ for name, work in ways.items():
 // family, and not the parent, has the file locked: by a guard, or by a session of its own. What
 // it appends does not wait for the lock, nor for the child's end, which waits for its close.
 func TestAppendThroughTheParentsDescriptorUnderALock(t *testing.T) {
+	inTestAll(t)
 	alongside(t)
 	needsLatchfs(t)
 	for name, w := range map[string]struct{ script, holds string }{

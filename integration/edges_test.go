@@ -294,6 +294,7 @@ fd = os.open("stamp", os.O_WRONLY | os.O_TRUNC); print(os.fstat(fd).st_mtime > 1
 // through /dev has what it has on a plain directory, at once: it waits for nobody, least of
 // all for itself.
 func TestOwnDescriptorOpenedAnew(t *testing.T) {
+	inTestAll(t)
 	alongside(t)
 	needsLatchfs(t)
 	scripts := map[string]string{

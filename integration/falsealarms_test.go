@@ -31,6 +31,7 @@ is() { local got; got=$(cat "$1"); [ "$got" = "$2" ] || { echo "$1 holds '$got',
 var alarms = []string{"conflict", "lost_update", "refusal", "rollback", "rejected"}
 
 func TestDailyWorkRaisesNoAlarm(t *testing.T) {
+	inTestAll(t)
 	alongside(t)
 	cases := slices.Concat(quietShell, quietPrograms, quietTrees)
 	cases = slices.DeleteFunc(cases, func(c quietCase) bool {

@@ -145,7 +145,7 @@ func awaitShares(run string, shares []string, atOnce int) int {
 
 // startShare starts the process that runs the tests of the pattern.
 func startShare(run, pattern, share string) (*exec.Cmd, error) {
-	cmd := exec.Command("/proc/self/exe", append(slices.Clone(os.Args[1:]), "-test.run="+pattern)...)
+	cmd := exec.Command("/proc/self/exe", append(slices.Clone(os.Args[1:len(os.Args)-flag.NArg()]), "-test.run="+pattern)...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), runEnv+"="+run, shareEnv+"="+share)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -33,6 +33,7 @@ const (
 // TestRelatives runs every shape twice: once while another family commits in the
 // pause, when it must be refused and report so, and once undisturbed.
 func TestRelatives(t *testing.T) {
+	inTestAll(t)
 	alongside(t)
 	shapes := slices.Concat(shellShapes, toolShapes, programShapes, readerShapes)
 	shapes = slices.DeleteFunc(shapes, func(s shape) bool {

@@ -186,6 +186,7 @@ func peakMemory(t *testing.T, pid int) int64 {
 
 // Whoever has many large files parsed waits for himself alone.
 func TestLargeParsesKeepNobodyElseWaiting(t *testing.T) {
+	inTestAll(t)
 	forEachRootMount(t, func(t *testing.T, m *Mount) {
 		var calls []*Call
 		for i := range 4 {

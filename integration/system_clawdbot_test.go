@@ -34,6 +34,7 @@ func remembered(t testing.TB, s *system) (tasks []string, version int) {
 // Every number of Clawdbot's requirements, with programs as its users write them. W12 is
 // TestDefectsOfClawdbot as well.
 func TestSystemClawdbot(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		cases := []struct {

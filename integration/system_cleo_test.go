@@ -44,6 +44,7 @@ func tasks(t testing.TB, s *system) []string {
 
 // Every number of cleo's requirements, with programs as its users write them.
 func TestSystemCleo(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		requireTool(t, "flock", "jq")

@@ -31,6 +31,7 @@ ttl = "200ms"
 
 // Every number of reverie's requirements, with programs as its users write them.
 func TestSystemReverie(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		requireTool(t, "jq")

@@ -350,6 +350,7 @@ func deployments(t testing.TB, s *system) []string {
 
 // What tower-fleet's program loses on a plain directory.
 func TestDefectsOfTowerFleet(t *testing.T) {
+	inTestAll(t)
 	needsLatchfs(t)
 	forEachMount(t, func(t *testing.T, m *Mount) {
 		requireTool(t, "jq", "sha256sum")

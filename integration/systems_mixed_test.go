@@ -26,6 +26,7 @@ ttl = "200ms"
 // some of them are killed. No file is torn, no change that was reported is lost or made
 // twice, and no lock stays.
 func TestFiveSystemsTogether(t *testing.T) {
+	inTestAll(t)
 	ways := []way{{"root", func(*mountOptions) {}}}
 	if stress() || os.Geteuid() != 0 {
 		ways = append(ways, way{"user", asUser()})
