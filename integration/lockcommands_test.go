@@ -73,7 +73,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		}
 		mine.do(`$L release f`, 0)
 		mine.do(`[ -z "$($L list --mine --for $$)" ]`, 0) // M8
-		mine.do(`$L acquire f >/dev/full`, 1) // nobody has been told of it
+		mine.do(`$L acquire f >/dev/full`, 1)             // nobody has been told of it
 		mine.do(`[ -z "$($L list --mine --for $$)" ]`, 0)
 		// C11, T10: missing is no failure.
 		if out := mine.do(`$L release f 2>&1`, 0); !strings.Contains(out, "warning") {
