@@ -1,8 +1,13 @@
 package integration
 
 import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // inContainer carries out a script in pid and mount namespaces of its own, in which it is the
@@ -70,5 +75,49 @@ func TestSingleFileInAContainer(t *testing.T) {
 	box.do(`echo four >> f; [ "$(cat f)" = two ]`, 0)
 	if got := m.ReadFile("f"); got != "three\nfour\n" {
 		t.Errorf("f holds %q", got)
+	}
+}
+
+// Where a container gets the mounts of the host (rslave), its programs keep a mount busy, and
+// the one that does is named.
+func TestBusyInAContainer(t *testing.T) {
+	needsRoot(t)
+	requireTool(t, "unshare")
+	inTest(t)
+	data, _ := newDirs(t)
+	above := filepath.Dir(data)
+	for _, kind := range []uintptr{unix.MS_BIND, unix.MS_SHARED} {
+		if err := unix.Mount(above, above, "", kind, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { unix.Unmount(above, unix.MNT_DETACH) })
+	if o := latchfs(t, "mount", data); o.Code != 0 {
+		t.Fatalf("mount: %+v", o)
+	}
+	box := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", `echo x > "$1/f" && exec 9< "$1/f" && echo && exec cat`, "container", data)
+	in, err := box.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := box.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer box.Wait()
+	defer in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if o := latchfs(t, "umount", data); o.Code == 0 || !strings.Contains(o.Stderr, fmt.Sprintf("is in use by cat (pid %d)", box.Process.Pid)) {
+		t.Errorf("umount: %+v", o)
+	}
+	in.Close()
+	box.Wait()
+	if o := latchfs(t, "umount", data); o.Code != 0 {
+		t.Errorf("umount when it has gone: %+v", o)
 	}
 }

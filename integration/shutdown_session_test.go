@@ -85,6 +85,10 @@ func TestShutdownOfACopyElsewhere(t *testing.T) {
 	if advice := fmt.Sprintf("end the container, or the daemon (`kill %d`)", m.daemon.Process.Pid); err == nil || !strings.Contains(string(said), advice) {
 		t.Errorf("latchfs umount: %v: %s, want %q", err, said, advice)
 	}
+	again := latchfs(t, "mount", m.Data, m.Dir)
+	if advice := fmt.Sprintf("Its mount is not to be seen here: if a container has a copy of it, end the container, or the daemon (`kill %d`)", m.daemon.Process.Pid); again.Code != 1 || !strings.Contains(again.Stderr, advice) {
+		t.Errorf("mounted again: %+v, want %q", again, advice)
+	}
 	if err := unix.Mount("none", m.Dir, "tmpfs", 0, ""); err != nil {
 		t.Fatal(err)
 	}

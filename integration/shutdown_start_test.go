@@ -146,8 +146,8 @@ func TestTwoDaemons(t *testing.T) {
 		}
 		t.Logf("%s", o.Stderr)
 	}
-	if !strings.Contains(latchfs(t, "mount", data, second).Stderr, fmt.Sprint(pid)) {
-		t.Errorf("the refusal does not name the daemon, %d", pid)
+	if said := latchfs(t, "mount", data, second).Stderr; !strings.Contains(said, fmt.Sprintf("(pid %d)\n", pid)) {
+		t.Errorf("the refusal does not end with the daemon, %d: %s", pid, said)
 	}
 	sub := filepath.Join(mnt, "sub")
 	if err := os.Mkdir(sub, 0o755); err != nil {

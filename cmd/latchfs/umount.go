@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -195,21 +196,49 @@ func mountUsers(m *mountinfo.Info) []string {
 // usesMount tells whether a process has a file of the mount open or its
 // working or root directory there.
 func usesMount(proc string, m *mountinfo.Info) bool {
+	var dirs []string // text only: following such a link would ask the mount
 	for _, link := range []string{"cwd", "root"} {
-		// Text only: following the link would ask the mount.
-		target, err := os.Readlink(filepath.Join(proc, link))
-		if err == nil && (target == m.Mountpoint || strings.HasPrefix(target, m.Mountpoint+"/")) {
-			return true
+		if target, err := os.Readlink(filepath.Join(proc, link)); err == nil {
+			dirs = append(dirs, target)
 		}
 	}
-	id := fmt.Appendf(nil, "mnt_id:\t%d\n", m.ID)
 	fds, _ := filepath.Glob(filepath.Join(proc, "fdinfo", "*"))
+	var infos [][]byte
 	for _, fd := range fds {
-		if info, err := os.ReadFile(fd); err == nil && bytes.Contains(info, id) {
+		if info, err := os.ReadFile(fd); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	for _, copied := range copiesOf(proc, m) {
+		id := fmt.Appendf(nil, "mnt_id:\t%d\n", copied.ID)
+		if slices.ContainsFunc(dirs, func(dir string) bool {
+			return dir == copied.Mountpoint || strings.HasPrefix(dir, copied.Mountpoint+"/")
+		}) || slices.ContainsFunc(infos, func(info []byte) bool { return bytes.Contains(info, id) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// copiesOf are what a process may use that keeps a mount busy: the mount itself, or in another
+// mount namespace its copies, which have other ids.
+func copiesOf(proc string, m *mountinfo.Info) []*mountinfo.Info {
+	own, _ := os.Readlink("/proc/self/ns/mnt")
+	if its, err := os.Readlink(filepath.Join(proc, "ns/mnt")); err != nil || its == own {
+		return []*mountinfo.Info{m}
+	}
+	f, err := os.Open(filepath.Join(proc, "mountinfo"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	copies, err := mountinfo.GetMountsFromReader(f, func(i *mountinfo.Info) (skip, stop bool) {
+		return i.Major != m.Major || i.Minor != m.Minor, false
+	})
+	if err != nil {
+		return nil
+	}
+	return copies
 }
 
 // notMounted is the error of a path at which nothing is mounted. It names the mount that the

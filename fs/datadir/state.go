@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,10 +42,8 @@ func (d *Dir) OpenState() error {
 		return fmt.Errorf("%s/%s/%s: %w", d.Path, name, commit.LockName, err)
 	}
 	if err := d.lock(lock); err != nil {
-		pid := make([]byte, 32)
-		n, _ := unix.Pread(lock, pid, 0)
-		unix.Close(lock)
-		return fmt.Errorf("%w: %s (pid %s)", ErrInUse, d.Path, strings.TrimSpace(string(pid[:max(n, 0)])))
+		defer unix.Close(lock)
+		return d.inUse(lock)
 	}
 	// The descriptor stays open, and the flock with it, until the process ends.
 	// Its content is for people; that it cannot be written is no reason to stop.
@@ -61,6 +60,22 @@ func (d *Dir) OpenState() error {
 		d.warnf("%s/%s/%s: %v", d.Path, name, commit.IgnoreName, err)
 	}
 	return nil
+}
+
+// inUse says who has the flock on a file, and what to do where no mount shows it.
+func (d *Dir) inUse(lock int) error {
+	content := make([]byte, 32)
+	n, _ := unix.Pread(lock, content, 0)
+	pid := strings.TrimSpace(string(content[:max(n, 0)]))
+	if mounts.Shows(d.Path) {
+		return fmt.Errorf("%w: %s (pid %s)", ErrInUse, d.Path, pid)
+	}
+	end := ""
+	if comm, err := os.ReadFile(filepath.Join("/proc", pid, "comm")); err == nil && string(comm) == "latchfs\n" { // the number may be one of another pid namespace
+		end = fmt.Sprintf(" (`kill %s`)", pid)
+	}
+	return fmt.Errorf("%w: %s (pid %s). Its mount is not to be seen here: if a container has a copy of it, end the container, or the daemon%s",
+		ErrInUse, d.Path, pid, end)
 }
 
 // hideFromGit writes the state directory's .gitignore. One that holds something is
