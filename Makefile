@@ -36,8 +36,8 @@ GOLANGCI_LINT := .tools/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK   := .tools/govulncheck-$(GOVULNCHECK_VERSION)
 
 INTEGRATION := ./integration
-# The two packages whose tests take the longest come first, or a processor waits for them at the end.
-UNIT         = $$($(GO) list ./journal/commit ./fs ./... | grep -v '/integration$$')
+# The packages whose tests take the longest come first, or a processor waits for them at the end.
+UNIT         = $$($(GO) list ./journal/commit ./fs ./lockmgr ./... | grep -v '/integration$$')
 # The packages whose tests start goroutines: one processor makes a difference to them.
 CONCURRENT  := ./cmd/latchfs ./fs ./fs/account ./fs/asuser ./journal/history ./journal/validate ./lockmgr/...
 
