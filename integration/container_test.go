@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -78,6 +79,33 @@ func TestSingleFileInAContainer(t *testing.T) {
 	}
 }
 
+// inMountNamespace starts a script in a mount namespace of its own, and returns when that has
+// written a line. stop ends its standard input and waits for its end.
+func inMountNamespace(t *testing.T, propagation, script string, args ...string) (pid int, stop func()) {
+	t.Helper()
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", propagation, "sh", "-c", script, "container"}, args...)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		in.Close()
+		_ = cmd.Wait() // nobody asks how it has ended
+	})
+	t.Cleanup(stop)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid, stop
+}
+
 // Where a container gets the mounts of the host (rslave), its programs keep a mount busy, and
 // the one that does is named.
 func TestBusyInAContainer(t *testing.T) {
@@ -95,28 +123,11 @@ func TestBusyInAContainer(t *testing.T) {
 	if o := latchfs(t, "mount", data); o.Code != 0 {
 		t.Fatalf("mount: %+v", o)
 	}
-	box := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", `echo x > "$1/f" && exec 9< "$1/f" && echo && exec cat`, "container", data)
-	in, err := box.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := box.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := box.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer box.Wait()
-	defer in.Close()
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if o := latchfs(t, "umount", data); o.Code == 0 || !strings.Contains(o.Stderr, fmt.Sprintf("is in use by cat (pid %d)", box.Process.Pid)) {
+	pid, stop := inMountNamespace(t, "slave", `echo x > "$1/f" && exec 9< "$1/f" && echo && exec cat`, data)
+	if o := latchfs(t, "umount", data); o.Code == 0 || !strings.Contains(o.Stderr, fmt.Sprintf("is in use by cat (pid %d)", pid)) {
 		t.Errorf("umount: %+v", o)
 	}
-	in.Close()
-	box.Wait()
+	stop()
 	if o := latchfs(t, "umount", data); o.Code != 0 {
 		t.Errorf("umount when it has gone: %+v", o)
 	}

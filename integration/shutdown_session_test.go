@@ -63,23 +63,7 @@ func TestShutdownOfACopyElsewhere(t *testing.T) {
 	requireTool(t, "unshare")
 	m := mount(t)
 	m.WriteFile("f", "kept")
-	copied := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec cat")
-	in, err := copied.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := copied.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := copied.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer copied.Wait()
-	defer in.Close()
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	inMountNamespace(t, "private", "echo; exec cat")
 	m.control.Kill() // it works in the mount
 	said, err := exec.Command(bench.binary, "umount", "--timeout", "1s", m.Dir).CombinedOutput()
 	if advice := fmt.Sprintf("end the container, or the daemon (`kill %d`)", m.daemon.Process.Pid); err == nil || !strings.Contains(string(said), advice) {
