@@ -25,6 +25,8 @@
 package integration
 
 import (
+	"cmp"
+	"debug/buildinfo"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -32,6 +34,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -197,12 +201,13 @@ func prepare(share string) (err error) {
 			return fmt.Errorf("/dev/fuse for ordinary users: %w", err)
 		}
 	}
-	if bench.binary = os.Getenv(binaryEnv); bench.binary != "" {
-		bench.binary, err = filepath.Abs(bench.binary)
+	bench.binary, err = filepath.Abs(cmp.Or(os.Getenv(binaryEnv), filepath.Join(run, binaryName)))
+	if err != nil {
 		return err
 	}
-	bench.binary = filepath.Join(run, binaryName)
-	bench.raced = raceAvailable()
+	if info, err := buildinfo.ReadFile(bench.binary); err == nil { // else it is a script around one
+		bench.raced = slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+	}
 	return nil
 }
 
