@@ -79,11 +79,16 @@ func TestSingleFileInAContainer(t *testing.T) {
 	}
 }
 
-// inMountNamespace starts a script in a mount namespace of its own, and returns when that has
-// written a line. stop ends its standard input and waits for its end.
+// inMountNamespace starts a script in a mount namespace of its own; see startWaiting.
 func inMountNamespace(t *testing.T, propagation, script string, args ...string) (pid int, stop func()) {
 	t.Helper()
-	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", propagation, "sh", "-c", script, "container"}, args...)...)
+	return startWaiting(t, exec.Command("unshare", append([]string{"--mount", "--propagation", propagation, "sh", "-c", script, "container"}, args...)...))
+}
+
+// startWaiting starts a program that reads its standard input to the end, and returns when that
+// has written a line. stop ends its standard input and waits for its end.
+func startWaiting(t *testing.T, cmd *exec.Cmd) (pid int, stop func()) {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

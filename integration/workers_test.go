@@ -21,22 +21,8 @@ func TestMountNamesWhoIsInside(t *testing.T) {
 	}
 	reader := exec.Command("sh", "-c", `exec 5< "$1/f"; echo; exec cat`, "sh", data)
 	reader.Dir = "/"
-	in, err := reader.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := reader.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := reader.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); _ = reader.Wait() })
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the reader is cat", func() bool { return strings.TrimSpace(readProc(reader.Process.Pid, "comm")) == "cat" })
+	readerPID, _ := startWaiting(t, reader)
+	eventually(t, "the reader is cat", func() bool { return strings.TrimSpace(readProc(readerPID, "comm")) == "cat" })
 	shell := exec.Command("bash", "-c", `"$1" mount . 2>&1; echo "shell $$ $?"`, "bash", bench.binary)
 	shell.Dir = data
 	b, err := shell.CombinedOutput()
@@ -45,7 +31,7 @@ func TestMountNamesWhoIsInside(t *testing.T) {
 		t.Fatalf("%v %s", err, b)
 	}
 	pid := shell.Process.Pid
-	for _, want := range []string{fmt.Sprintf("bash[%d]", pid), fmt.Sprintf("cat[%d]", reader.Process.Pid), "work in " + data + " from before and are not protected", fmt.Sprintf("shell %d 0\n", pid)} {
+	for _, want := range []string{fmt.Sprintf("bash[%d]", pid), fmt.Sprintf("cat[%d]", readerPID), "work in " + data + " from before and are not protected", fmt.Sprintf("shell %d 0\n", pid)} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%q is not in\n%s", want, b)
 		}

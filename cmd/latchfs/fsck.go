@@ -267,7 +267,7 @@ func unmounted(path string) (real string, err error) {
 
 // inUse says who has the data directory, and what to do if it is mounted somewhere.
 func inUse(path, real, mountpoint string) error {
-	lock := filepath.Join(real, commit.StateDirName, commit.LockName)
+	lock := lockOf(real)
 	holder := "another process"
 	if pid := lockPID(lock); pid != "" { // in some pid namespace
 		holder = "pid " + pid

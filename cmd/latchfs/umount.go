@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"latchfs/fs/mounts"
 	"latchfs/journal/commit"
 )
 
@@ -82,7 +83,7 @@ func (f *umountFlags) run(cmd *cobra.Command, path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
 	defer cancel()
 	if err := daemonGone(ctx, m.Source); err != nil {
-		return fmt.Errorf("%s is unmounted here, but after %v its daemon is still running; another mount namespace, such as a container's, may have a copy of the mount: end the container, or the daemon%s", m.Mountpoint, f.timeout, howToEnd(m.Source))
+		return fmt.Errorf("%s is unmounted here, but after %v its daemon is still running; another mount namespace, such as a container's, may have a copy of the mount: end the container, or the daemon%s", m.Mountpoint, f.timeout, mounts.HowToEnd(lockPID(lockOf(m.Source))))
 	}
 	return nil
 }
@@ -133,16 +134,14 @@ func unmount(mountpoint string, lazy bool) error {
 	}
 }
 
-// openLock opens the file on which the daemon of a data directory has its flock.
-func openLock(dir string) (*os.File, error) {
-	return openPlain(unix.AT_FDCWD, filepath.Join(dir, commit.StateDirName, commit.LockName), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
-}
+// lockOf is the file on which the daemon of a data directory has its flock.
+func lockOf(dir string) string { return filepath.Join(dir, commit.StateDirName, commit.LockName) }
 
 // daemonGone returns when the daemon of a data directory has ended: it holds a
 // flock for as long as it lives. A directory whose lock we may not see has no
 // daemon that we could wait for.
 func daemonGone(ctx context.Context, dir string) error {
-	lock, err := openLock(dir)
+	lock, err := openPlain(unix.AT_FDCWD, lockOf(dir), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return nil
 	}
@@ -162,23 +161,6 @@ func daemonGone(ctx context.Context, dir string) error {
 	}
 }
 
-// howToEnd is the command that ends the daemon of a data directory, in parentheses; "" if
-// that is not to be seen from here.
-func howToEnd(dir string) string {
-	lock, err := openLock(dir)
-	if err != nil {
-		return ""
-	}
-	defer lock.Close()
-	b := make([]byte, 32)
-	n, _ := lock.Read(b)
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:n])))
-	if err != nil || comm(filepath.Join("/proc", strconv.Itoa(pid))) != "latchfs" {
-		return "" // the number may be one of another pid namespace
-	}
-	return fmt.Sprintf(" (`kill %d`)", pid)
-}
-
 // mountUsers names the processes that keep a mount busy, as far as /proc lets
 // us see them.
 func mountUsers(m *mountinfo.Info) []string {
@@ -196,24 +178,25 @@ func mountUsers(m *mountinfo.Info) []string {
 // usesMount tells whether a process has a file of the mount open or its
 // working or root directory there.
 func usesMount(proc string, m *mountinfo.Info) bool {
-	var dirs []string // text only: following such a link would ask the mount
+	copies := copiesOf(proc, m)
+	if len(copies) == 0 {
+		return false
+	}
 	for _, link := range []string{"cwd", "root"} {
-		if target, err := os.Readlink(filepath.Join(proc, link)); err == nil {
-			dirs = append(dirs, target)
+		// Text only: following the link would ask the mount.
+		dir, err := os.Readlink(filepath.Join(proc, link))
+		if err == nil && slices.ContainsFunc(copies, func(c *mountinfo.Info) bool {
+			return dir == c.Mountpoint || strings.HasPrefix(dir, c.Mountpoint+"/")
+		}) {
+			return true
 		}
 	}
 	fds, _ := filepath.Glob(filepath.Join(proc, "fdinfo", "*"))
-	var infos [][]byte
 	for _, fd := range fds {
-		if info, err := os.ReadFile(fd); err == nil {
-			infos = append(infos, info)
-		}
-	}
-	for _, copied := range copiesOf(proc, m) {
-		id := fmt.Appendf(nil, "mnt_id:\t%d\n", copied.ID)
-		if slices.ContainsFunc(dirs, func(dir string) bool {
-			return dir == copied.Mountpoint || strings.HasPrefix(dir, copied.Mountpoint+"/")
-		}) || slices.ContainsFunc(infos, func(info []byte) bool { return bytes.Contains(info, id) }) {
+		info, err := os.ReadFile(fd)
+		if err == nil && slices.ContainsFunc(copies, func(c *mountinfo.Info) bool {
+			return bytes.Contains(info, fmt.Appendf(nil, "mnt_id:\t%d\n", c.ID))
+		}) {
 			return true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,12 +69,8 @@ func (d *Dir) inUse(lock int) error {
 	if mounts.Shows(d.Path) {
 		return fmt.Errorf("%w: %s (pid %s)", ErrInUse, d.Path, pid)
 	}
-	end := ""
-	if comm, err := os.ReadFile(filepath.Join("/proc", pid, "comm")); err == nil && string(comm) == "latchfs\n" { // the number may be one of another pid namespace
-		end = fmt.Sprintf(" (`kill %s`)", pid)
-	}
 	return fmt.Errorf("%w: %s (pid %s). Its mount is not to be seen here: if a container has a copy of it, end the container, or the daemon%s",
-		ErrInUse, d.Path, pid, end)
+		ErrInUse, d.Path, pid, mounts.HowToEnd(pid))
 }
 
 // hideFromGit writes the state directory's .gitignore. One that holds something is

@@ -7,7 +7,9 @@ package mounts
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -52,6 +54,21 @@ func Shows(dir string) bool {
 		return i.FSType != FSType || i.Source != dir, false
 	})
 	return err == nil && len(list) > 0
+}
+
+// HowToEnd is the command that ends the daemon with a process id that its lock file tells, in
+// parentheses after a space; "" where that is another process: the id may be one of another pid
+// namespace.
+func HowToEnd(pid string) string {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return ""
+	}
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", n))
+	if err != nil || string(comm) != "latchfs\n" {
+		return ""
+	}
+	return fmt.Sprintf(" (`kill %d`)", n)
 }
 
 // IsDead tells the errors of a mount without a daemon: ENOTCONN, and for a
