@@ -51,7 +51,7 @@ func (s *Load) RunInPlace(first int) error {
 // gone. It goes on counting from first.
 func (s *Load) Run(first int) error {
 	s.n, s.encode = first, Encode
-	ways := []func(int) error{s.truncate, s.update, s.rename, s.create, s.link, s.append, s.sync, s.chmod, s.backup, s.share}
+	ways := s.ways()
 	for {
 		for _, i := range rand.Perm(len(ways)) {
 			if err := ways[i](s.n); err != nil {
@@ -60,6 +60,10 @@ func (s *Load) Run(first int) error {
 		}
 		s.n++
 	}
+}
+
+func (s *Load) ways() []func(int) error {
+	return []func(int) error{s.truncate, s.update, s.rename, s.create, s.link, s.append, s.sync, s.chmod, s.backup, s.share}
 }
 
 func (s *Load) path(name string) string { return filepath.Join(s.Dir, name) }
@@ -199,17 +203,18 @@ func (s *Load) create(n int) error {
 	return s.note("removed", old, n)
 }
 
-// link rewrites a file of two names, which has to be done in place.
+// link rewrites a file of two names, which has to be done in place. A crash may have taken
+// the second name.
 func (s *Load) link(n int) error {
-	if _, err := os.Lstat(s.path(LinkedTwin)); os.IsNotExist(err) {
-		if err := s.save(Linked, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, n, nil); err != nil {
-			return err
-		}
-		if err := os.Link(s.path(Linked), s.path(LinkedTwin)); err != nil {
-			return err
-		}
-	}
 	return s.acknowledged(Linked, n, func() error {
+		if _, err := os.Lstat(s.path(LinkedTwin)); os.IsNotExist(err) {
+			if err := s.save(Linked, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, n, nil); err != nil {
+				return err
+			}
+			if err := os.Link(s.path(Linked), s.path(LinkedTwin)); err != nil {
+				return err
+			}
+		}
 		return s.save(Linked, os.O_WRONLY|os.O_TRUNC, n, nil)
 	})
 }
