@@ -209,7 +209,7 @@ func TestMemoryOfOneUserIsBounded(t *testing.T) {
 			if out := p.Stdout() + p.Stderr(); x.refused != "" && !strings.Contains(out, x.refused) {
 				t.Errorf("%s: refused are %q, want some with %s", x.what, out, x.refused)
 			}
-			if now := m.daemonStatus(t, "VmRSS"); !bench.raced && now > before+120<<10 {
+			if now := m.daemonStatus(t, "VmRSS"); !m.raced() && now > before+120<<10 {
 				t.Errorf("%s: the daemon has %d KiB, before %d", x.what, now, before)
 			}
 			change(t, alice)

@@ -31,9 +31,9 @@ func (m *Mount) Start(t testing.TB) {
 	if st, err := log.Stat(); err == nil {
 		m.logStart = st.Size()
 	}
-	binary := bench.binary
-	if m.options.static {
-		binary = staticBinary(t)
+	binary := bench.checked
+	if m.options.installed {
+		binary = bench.binary
 	}
 	m.daemon = exec.Command(binary, m.arguments()...)
 	m.daemon.Stdout, m.daemon.Stderr = log, log

@@ -37,7 +37,7 @@ type mountOptions struct {
 	name       string
 	uid        int
 	overItself bool
-	static     bool   // the binary that is installed
+	installed  bool   // the binary that is installed
 	below      string // where the directories are made; empty: bench.root
 	groups     []uint32
 	args       []string
@@ -88,7 +88,16 @@ func withSeed(fill func(data string) error) mountOption {
 
 // asInstalled mounts latchfs as it is installed, without the race detector, which takes
 // more memory than what is limited may have.
-func asInstalled() mountOption { return func(o *mountOptions) { o.static = true } }
+func asInstalled() mountOption { return func(o *mountOptions) { o.installed = true } }
+
+// asMostMount mounts latchfs as root does who has installed it. Where races are looked for by
+// chance it has the race detector, as all other mounts have.
+func asMostMount() mountOption {
+	return func(o *mountOptions) { o.installed = !stress() && !hiccups() }
+}
+
+// raced tells whether the daemon has the race detector.
+func (m *Mount) raced() bool { return bench.raced && !m.options.installed }
 
 // below makes the directories of the mount in another one.
 func below(dir string) mountOption { return func(o *mountOptions) { o.below = dir } }
@@ -113,7 +122,7 @@ func foreignPIDs() mountOption { return func(o *mountOptions) { o.foreignPID = t
 // forEachMount runs a test in every way in which latchfs runs.
 func forEachMount(t *testing.T, test func(*testing.T, *Mount), opts ...mountOption) {
 	t.Helper()
-	inWays(t, test, opts, way{"root", func(*mountOptions) {}}, way{"root-nopassthrough", noPassthrough()}, way{"user", asUser()})
+	inWays(t, test, opts, way{"root", asMostMount()}, way{"root-nopassthrough", noPassthrough()}, way{"user", asUser()})
 }
 
 // inWays runs a test in those of some ways that are a part of this run.

@@ -10,7 +10,8 @@
 //
 // forEachMount runs a test once for every way in which latchfs runs: as root
 // with kernel passthrough, as root without, and as an ordinary user through
-// fusermount3. Clients are processes: the helper program in internal/client for
+// fusermount3. The first runs the binary that is installed, as the commands of all tests
+// do; the other daemons have the race detector. Clients are processes: the helper program in internal/client for
 // step-by-step scenarios, python3 and bash for what real programs do.
 //
 // With -plain the same tests run on plain directories, without latchfs. That is
@@ -58,6 +59,7 @@ const (
 	binaryEnv  = "LATCHFS_BINARY"
 
 	binaryName = "latchfs"
+	checkedDir = "checked" // the directory of the latchfs that has the race detector
 	clientName = "client"
 
 	ordinaryUID = 65534 // nobody, who exists on every Linux
@@ -66,11 +68,12 @@ const (
 
 // bench is what all tests share: the built programs and where data directories go.
 var bench struct {
-	root   string // directory of this share of the tests, open to every user
-	binary string // latchfs
-	client string // internal/client
-	python string // a python3 that every user may execute
-	raced  bool   // binary was built with the race detector
+	root    string // directory of this share of the tests, open to every user
+	binary  string // latchfs as it is installed
+	checked string // latchfs with the race detector, or binary where that is not to be had
+	raced   bool   // checked has the race detector
+	client  string // internal/client
+	python  string // a python3 that every user may execute
 }
 
 // stress tells whether the long versions were asked for.
@@ -205,7 +208,12 @@ func prepare(share string) (err error) {
 	if err != nil {
 		return err
 	}
-	if info, err := buildinfo.ReadFile(bench.binary); err == nil { // else it is a script around one
+	bench.checked = bench.binary
+	bench.checked = bench.binary
+	if os.Getenv(binaryEnv) == "" && raceAvailable() {
+		bench.checked = filepath.Join(run, checkedDir, binaryName)
+	}
+	if info, err := buildinfo.ReadFile(bench.checked); err == nil { // else it is a script around one
 		bench.raced = slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 	}
 	return nil
@@ -216,19 +224,29 @@ func buildPrograms(dir string) error {
 	if err := build(filepath.Join(dir, clientName), "./integration/internal/client"); err != nil || *plain || os.Getenv(binaryEnv) != "" {
 		return err
 	}
-	var race []string
-	if raceAvailable() {
-		race = []string{"-race"}
+	installed := buildCommand(filepath.Join(dir, binaryName), "./cmd/latchfs", "-trimpath")
+	installed.Env = append(installed.Environ(), "CGO_ENABLED=0") // as make build does
+	err := finishBuild(installed)
+	if err == nil && raceAvailable() {
+		err = build(filepath.Join(dir, checkedDir, binaryName), "./cmd/latchfs", "-race")
 	}
-	return build(filepath.Join(dir, binaryName), "./cmd/latchfs", race...)
+	return err
 }
 
 func build(out, pkg string, flags ...string) error {
+	return finishBuild(buildCommand(out, pkg, flags...))
+}
+
+func buildCommand(out, pkg string, flags ...string) *exec.Cmd {
 	args := append([]string{"build", "-o", out}, flags...)
 	cmd := exec.Command("go", append(args, pkg)...)
 	cmd.Dir = ".."
+	return cmd
+}
+
+func finishBuild(cmd *exec.Cmd) error {
 	if msg, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", pkg, err, msg)
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, msg)
 	}
 	return nil
 }

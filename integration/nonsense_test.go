@@ -191,7 +191,7 @@ func settles(t *testing.T, m *Mount, before burden) {
 	var now burden
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * poll) {
 		now = m.burden(t)
-		if now.threads <= before.threads+30 && now.descriptors <= before.descriptors+20 && (bench.raced || now.memory <= before.memory+64<<10) {
+		if now.threads <= before.threads+30 && now.descriptors <= before.descriptors+20 && (m.raced() || now.memory <= before.memory+64<<10) {
 			t.Logf("threads, descriptors, KiB: %v before, %v after", before, now)
 			return
 		}

@@ -46,7 +46,7 @@ func rootAndUser(t *testing.T, test func(*testing.T, *Mount), opts ...mountOptio
 		forEachMount(t, test, opts...)
 		return
 	}
-	inWays(t, test, opts, way{"root", func(*mountOptions) {}}, way{"user", asUser()})
+	inWays(t, test, opts, way{"root", asMostMount()}, way{"user", asUser()})
 }
 
 // TestPosixtest runs go-fuse's conformance suite.

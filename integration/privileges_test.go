@@ -18,13 +18,13 @@ const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.
 	1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_MKNOD | 1<<unix.CAP_SETFCAP
 
 // Root's daemon keeps the capabilities that it needs, in every thread, and none comes
-// back.
+// back: that of the binary that is installed, for with cgo, as the race detector needs it, a
+// program cannot reach all of its threads.
 func TestDaemonsCapabilities(t *testing.T) {
 	inTest(t)
 	data, mnt := newDirs(t)
-	binary := staticBinary(t)
 	for _, flag := range []string{"--no-passthrough=false", "--no-passthrough"} {
-		if o := finish(t, exec.Command(binary, "mount", flag, data, mnt)); o.Code != 0 {
+		if o := finish(t, exec.Command(bench.binary, "mount", flag, data, mnt)); o.Code != 0 {
 			t.Fatalf("%+v", o)
 		}
 		if err := os.WriteFile(filepath.Join(mnt, "f"), []byte("content"), 0o644); err != nil { // some work, so that there are threads
@@ -41,21 +41,6 @@ func TestDaemonsCapabilities(t *testing.T) {
 			t.Fatalf("%+v", o)
 		}
 	}
-}
-
-// staticBinary is latchfs as it is installed: with cgo, as the race detector needs it, a
-// program cannot reach all of its threads.
-func staticBinary(t testing.TB) string {
-	t.Helper()
-	if !bench.raced {
-		return bench.binary
-	}
-	t.Setenv("CGO_ENABLED", "0")
-	binary := filepath.Join(bench.root, "latchfs-static")
-	if err := build(binary, "./cmd/latchfs"); err != nil {
-		t.Fatal(err)
-	}
-	return binary
 }
 
 // checkPrivileges reads a thread's status.
