@@ -36,7 +36,7 @@ func Open(o Options) (_ *FS, err error) {
 	}
 	err = f.openState()
 	if errors.Is(err, journal.ErrCorrupt) {
-		err = fmt.Errorf("%w; see what can be done with: latchfs fsck --repair %s", err, printable.Word(f.disk.opts.Dir))
+		err = fmt.Errorf("%w; what can be put right is put right by: latchfs fsck --repair %s", err, printable.Word(f.disk.opts.Dir))
 	}
 	if err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ the new one and never half of it, and the close that ends a write is its commit.
 		newUndoCommand(sys),
 		newRejectedCommand(sys),
 		newForgetCommand(sys),
-		newPolicyCommand(),
+		newPolicyCommand(sys),
 		newVersionCommand(),
 		newProbeCommand(),
 		newEndCommand(),

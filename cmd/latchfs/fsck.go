@@ -122,7 +122,7 @@ func (f *fsckFlags) summary(path string, found, left int) string {
 	case f.repair:
 		return fmt.Sprintf("problems remain: %d", left)
 	}
-	return fmt.Sprintf("problems: %d; see what can be done with: latchfs fsck --repair %s", left, printable.Word(path))
+	return fmt.Sprintf("problems: %d; what can be put right is put right by: latchfs fsck --repair %s", left, printable.Word(path))
 }
 
 // print writes the findings, and for people a last line.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -264,5 +265,16 @@ func TestDataDirectoryBehindAMount(t *testing.T) {
 	}
 	if _, err := sys.locate(data + "2"); err == nil || strings.Contains(err.Error(), "shows") {
 		t.Errorf("beside it: %v", err)
+	}
+}
+
+func TestFullPathsOfWhatIsInAMount(t *testing.T) {
+	s := fakeSystem([]*mountinfo.Info{
+		fakeMountAt("/srv/data", 1),
+		{Mountpoint: "/home/ann/shared", Root: "/team", FSType: fsType, Minor: 1},
+	}, nil)
+	got := s.fromMountRoots([]string{"a/b", "/srv/data/a//b", "/srv/data", "/home/ann/shared/x", "/srv/other/x"})
+	if want := []string{"a/b", "a/b", ".", "team/x", "/srv/other/x"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-func newPolicyCommand() *cobra.Command {
+func newPolicyCommand(sys system) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Check, show and try out policy files",
@@ -24,7 +24,7 @@ func newPolicyCommand() *cobra.Command {
 			return usagef("want check, show or test")
 		},
 	}
-	cmd.AddCommand(newPolicyCheckCommand(), newPolicyShowCommand(), newPolicyTestCommand())
+	cmd.AddCommand(newPolicyCheckCommand(), newPolicyShowCommand(), newPolicyTestCommand(sys))
 	return cmd
 }
 
@@ -66,7 +66,7 @@ rules. What is in force on a mount is in its .locks/policy.`,
 	return cmd
 }
 
-func newPolicyTestCommand() *cobra.Command {
+func newPolicyTestCommand(sys system) *cobra.Command {
 	var f policyFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -75,9 +75,11 @@ func newPolicyTestCommand() *cobra.Command {
 		Long: `Say which rule decides for each PATH, what holds there, and under which name it
 is locked: paths with the same name share one lock; and what it stands for if it
 is a claim file. Paths are relative to the
-mount's root; they need not exist.
+mount's root, wherever the command runs; they need not exist. A full path of a file
+in a mount is taken as what it is there.
 
-The command does not look at the disk. On a mount, a file for which it says atomic
+The policy is that of --config and --preset; what is in force on a mount is in its
+.locks/policy. The command does not look at the disk. On a mount, a file for which it says atomic
 is live if a directory above it holds a database (live-if); it says so in a note.`,
 		Args: between(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, paths []string) error {
@@ -85,7 +87,7 @@ is live if a directory above it holds a database (live-if); it says so in a note
 			if err != nil {
 				return err
 			}
-			return testPolicy(cmd, p, paths, asJSON)
+			return testPolicy(cmd, p, sys.fromMountRoots(paths), asJSON)
 		},
 	}
 	f.register(cmd, "policy `FILE` (default: the built-in rules alone)")
@@ -114,6 +116,21 @@ func testPolicy(cmd *cobra.Command, p *policy.Policy, paths []string, asJSON boo
 	noteClaims(cmd, p, paths)
 	noteMarkers(cmd, p, paths)
 	return nil
+}
+
+// fromMountRoots has the full paths of what is in mounts as paths from the mounts' roots.
+// The others stay as they are.
+func (s system) fromMountRoots(paths []string) []string {
+	rel := slices.Clone(paths)
+	for i, name := range paths {
+		if !path.IsAbs(name) {
+			continue
+		}
+		if at, err := s.placeOf(path.Clean(name), name); err == nil {
+			rel[i] = at.path
+		}
+	}
+	return rel
 }
 
 // noteMarkers says on standard error for which of the paths the disk decides, which
