@@ -84,6 +84,8 @@ func (r *Record) HowToEnd(now, ever bool) string {
 // target is what a command line calls the lock, in whatever directory it is typed.
 func (r *Record) target() string {
 	switch {
+	case r.Name != "" && r.Mountpoint != "":
+		return "--mount " + printable.Word(r.Mountpoint) + " --name " + printable.Word(r.Name)
 	case r.Name != "":
 		return "--name " + printable.Word(r.Name)
 	case r.File != "":

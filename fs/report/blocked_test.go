@@ -59,13 +59,14 @@ func TestBlockedIsReadBack(t *testing.T) {
 // The command that the suggestion names can be pasted into a shell, in any directory.
 func TestTarget(t *testing.T) {
 	for want, r := range map[string]Record{
-		"--name deploy": {Name: "deploy"},
-		"/m":            {Mountpoint: "/m"},
-		"/m/a/b":        {Mountpoint: "/m", Path: "a/b"},
-		"'/m/a b'":      {Mountpoint: "/m", Path: "a", File: "a b"},
-		"/m/-rf":        {Mountpoint: "/m", Path: "-rf"},
-		`$'/m/a\n'`:     {Mountpoint: "/m", Path: "a\n"},
-		`'/my m/a'`:     {Mountpoint: "/my m", Path: "a"},
+		"--name deploy":                        {Name: "deploy"},
+		"--mount '/srv/my data' --name deploy": {Name: "deploy", Mountpoint: "/srv/my data"},
+		"/m":                                   {Mountpoint: "/m"},
+		"/m/a/b":                               {Mountpoint: "/m", Path: "a/b"},
+		"'/m/a b'":                             {Mountpoint: "/m", Path: "a", File: "a b"},
+		"/m/-rf":                               {Mountpoint: "/m", Path: "-rf"},
+		`$'/m/a\n'`:                            {Mountpoint: "/m", Path: "a\n"},
+		`'/my m/a'`:                            {Mountpoint: "/my m", Path: "a"},
 	} {
 		if got := r.target(); got != want {
 			t.Errorf("%+v: %s, want %s", r, got, want)
