@@ -51,14 +51,18 @@ type File struct {
 type Store struct {
 	state func() (fd int, ok bool)
 
-	mu    sync.Mutex // guards known
+	mu    sync.Mutex // guards what follows
 	known map[string]File
+	most  int // how many may be known until those that are gone are dropped
 }
+
+// fewKnown is how many entries may always be known.
+const fewKnown = 256
 
 // New makes a Store that reads below what state returns; without a state directory there
 // are no refused bytes.
 func New(state func() (fd int, ok bool)) *Store {
-	return &Store{state: state, known: map[string]File{}}
+	return &Store{state: state, known: map[string]File{}, most: fewKnown}
 }
 
 // List lists the entries of which sees is true, in the order in which they were kept.
@@ -191,10 +195,33 @@ func (s *Store) look(dir int, id string, st *unix.Stat_t) File {
 	if err != nil && err != unix.ENOENT {
 		return k // may be readable the next time
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known[id] = k
+	s.note(id, k)
 	return k
+}
+
+// note remembers what is known about an entry. Whoever asks for the entries that the audit trail
+// names never lists them: those that are gone have to be dropped here, too.
+func (s *Store) note(id string, k File) {
+	s.mu.Lock()
+	s.known[id] = k
+	many := len(s.known) > s.most
+	s.mu.Unlock()
+	if !many {
+		return
+	}
+	dir, err := s.open() // anew: the caller may have read its own to the end
+	if err != nil {
+		return // the next one tries again
+	}
+	defer unix.Close(dir)
+	ids, err := idsIn(dir)
+	if err != nil {
+		return
+	}
+	s.forget(ids)
+	s.mu.Lock()
+	s.most = max(fewKnown, 2*len(s.known))
+	s.mu.Unlock()
 }
 
 // forget drops what is known about entries that are gone.

@@ -309,3 +309,34 @@ func BenchmarkList(b *testing.B) {
 		}
 	})
 }
+
+// What is known about entries that are gone is dropped, although nobody lists them: who follows
+// the audit trail asks for each entry that it names.
+func TestNothingIsKnownOfWhatIsGone(t *testing.T) {
+	s := newStage(t)
+	for i := range 3 * fewKnown {
+		id := fmt.Sprintf("20260102T030405.%09d-00000000", i)
+		s.keep(id, "x", meant("f", 1))
+		if _, ok := s.store.Find(id, all); !ok {
+			t.Fatalf("%s is not found", id)
+		}
+		s.must(os.RemoveAll(filepath.Join(s.dir, id)))
+	}
+	if n := len(s.store.known); n > fewKnown+1 {
+		t.Errorf("%d entries are known, and none is there", n)
+	}
+}
+
+// Many entries that are there are all known, and the store is not read again for each.
+func TestManyAreKnown(t *testing.T) {
+	s := newStage(t)
+	const n = fewKnown + fewKnown/2
+	for i := range n {
+		id := fmt.Sprintf("20260102T030405.%09d-00000000", i)
+		s.keep(id, "x", meant("f", 1))
+	}
+	s.list(all)
+	if len(s.store.known) != n || s.store.most < 2*fewKnown {
+		t.Errorf("%d of %d entries are known, and up to %d may be", len(s.store.known), n, s.store.most)
+	}
+}
