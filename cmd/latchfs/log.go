@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ type logSink struct {
 	logger *logrus.Logger
 	path   string   // "" for standard error
 	file   *os.File // open at path
+
+	detached bool // standard output and error go where the log goes
 }
 
 // openLog configures logging: to a file, or to stderr.
@@ -59,7 +62,8 @@ var priorities = map[logrus.Level]string{
 func (l *logSink) Entry() *logrus.Entry { return logrus.NewEntry(l.logger) }
 
 // Reopen opens the log file anew, after it was rotated away. Without a file it
-// does nothing.
+// does nothing. Standard output and error follow if they went to the old one: what they
+// get would not be found there, and the old file would take space as long as the daemon runs.
 func (l *logSink) Reopen() error {
 	if l.path == "" {
 		return nil
@@ -73,6 +77,9 @@ func (l *logSink) Reopen() error {
 		l.file.Close()
 	}
 	l.file = f
+	if l.detached {
+		return redirect(f, 1, 2)
+	}
 	return nil
 }
 
@@ -89,8 +96,14 @@ func (l *logSink) Detach() error {
 	if l.file != nil {
 		out = l.file
 	}
-	for fd, target := range []*os.File{null, out, out} {
-		if err := unix.Dup3(int(target.Fd()), fd, 0); err != nil {
+	l.detached = true
+	return errors.Join(redirect(null, 0), redirect(out, 1, 2))
+}
+
+// redirect makes the descriptors lead to the file.
+func redirect(f *os.File, fds ...int) error {
+	for _, fd := range fds {
+		if err := unix.Dup3(int(f.Fd()), fd, 0); err != nil {
 			return os.NewSyscallError("dup3", err)
 		}
 	}
