@@ -66,6 +66,9 @@ type Store struct {
 	dir *os.File // the history's directory
 	log *journal.Log
 	put func(record []byte) (at int64, err error) // of log; tests let it fail
+	// sync is that of log, too; unsynced is the housekeeper's, and says that the last one has failed.
+	sync     func() error
+	unsynced bool
 
 	done    chan struct{}
 	kick    chan struct{} // wakes the housekeeper
@@ -118,7 +121,7 @@ func Open(state *os.File, o Options) (*Store, error) {
 		s.dir.Close()
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	s.put = s.log.Put
+	s.put, s.sync = s.log.Put, s.log.Sync
 	logend.Remove(s.dir)
 	s.settle()
 	go s.housekeep()

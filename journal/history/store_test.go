@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -382,5 +383,24 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	w.s.tidy()
 	if left := w.files(); len(left) != 0 {
 		t.Errorf("left are %q", left)
+	}
+}
+
+// A log that cannot be brought to the disk is told of once, and not at each of the housekeeper's
+// rounds for as long as the disk is read-only; again after it was well.
+func TestFailingSyncIsToldOnce(t *testing.T) {
+	w := newWorld(t, Options{})
+	var told []string
+	w.s.o.Logf = func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+	well := w.s.sync
+	for _, fails := range []bool{true, true, true, false, false, true, true} {
+		w.s.sync = well
+		if fails {
+			w.s.sync = func() error { return unix.EROFS }
+		}
+		w.s.syncLog()
+	}
+	if want := []string{"history: read-only file system", "history: read-only file system"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

@@ -26,11 +26,19 @@ func (s *Store) housekeep() {
 			s.tidy()
 		case <-t.C:
 			s.tidy()
-			if err := s.log.Sync(); err != nil {
-				s.o.Logf("history: %v", err)
-			}
+			s.syncLog()
 		}
 	}
+}
+
+// syncLog brings the log to the disk. It says once if that fails, and again only when it has
+// been well in between: a disk may be read-only for weeks.
+func (s *Store) syncLog() {
+	err := s.sync()
+	if err != nil && !s.unsynced {
+		s.o.Logf("history: %v", err)
+	}
+	s.unsynced = err != nil
 }
 
 func (s *Store) wake() {
