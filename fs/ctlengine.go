@@ -243,7 +243,7 @@ func (e ctlEngine) Unerased(v report.Viewer, path string, version uint64) ctl.Un
 		k, known := s.VersionOf(path, version, v)
 		return ctl.Unerased{Known: known, Current: known && k.Current && k.Event != string(history.Delete) && k.Event != string(history.RenameAway)}
 	}
-	below := len(s.HistoryIn(path, v)) > 0 || s.rejects.Any(func(k *rejected.File) bool {
+	below := s.HistoryLeadsOn(path, v) || s.rejects.Any(func(k *rejected.File) bool {
 		return strings.HasPrefix(k.Path, path+"/") && (v.Privileged || v.UID == k.UID)
 	})
 	return ctl.Unerased{Below: below, Names: s.OtherNames(path, v)}

@@ -30,11 +30,12 @@ var (
 
 // stage is a directory with a history that a test makes up.
 type stage struct {
-	t        testing.TB
-	dir      string
-	versions []history.Version // oldest first
-	broken   error             // with which contents are opened
-	asked    int               // how often for the newest of a path
+	askedKept int // how often for the kept versions of a path
+	t         testing.TB
+	dir       string
+	versions  []history.Version // oldest first
+	broken    error             // with which contents are opened
+	asked     int               // how often for the newest of a path
 }
 
 // newStage makes a directory with files and, with a slash at their end, directories.
@@ -109,6 +110,7 @@ func (s *stage) All() iter.Seq[history.Version] { return slices.Values(s.version
 
 // KeptOf implements Store.
 func (s *stage) KeptOf(path string) []history.Version {
+	s.askedKept++
 	return slices.DeleteFunc(s.of(path), func(v history.Version) bool { return !v.Kept })
 }
 

@@ -104,6 +104,11 @@ func (s Versions) HistoryIn(dir string, v report.Viewer) []string {
 	return names
 }
 
+// HistoryLeadsOn implements locksdir.Versions.
+func (s Versions) HistoryLeadsOn(dir string, v report.Viewer) bool {
+	return s.Store != nil && slices.ContainsFunc(s.Store.Below(dir), s.lookOf(v).seesKept)
+}
+
 // VersionOf returns a version of a path, if there is one that the viewer may know of.
 func (s Versions) VersionOf(path string, number uint64, v report.Viewer) (locksdir.Version, bool) {
 	if s.Store == nil {

@@ -62,6 +62,9 @@ func TestLists(t *testing.T) {
 		if got := strings.Join(shows.HistoryIn(c.dir, owner), " "); got != c.owner {
 			t.Errorf("to the owner %q has %q, want %q", c.dir, got, c.owner)
 		}
+		if shows.HistoryLeadsOn(c.dir, stranger) != (c.stranger != "") || shows.HistoryLeadsOn(c.dir, owner) != (c.owner != "") {
+			t.Errorf("%q leads on to names that are not listed, or does not to those that are", c.dir)
+		}
 	}
 	if got := shows.HistoryGeneration(); got != 10 {
 		t.Errorf("generation %d", got)
@@ -223,4 +226,15 @@ func openFiles(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(list)
+}
+
+// Whether a directory leads on one name tells: it is asked at each look at the directory.
+func TestOneNameLeadsOn(t *testing.T) {
+	s := newStage(t, map[string]os.FileMode{"d/": 0o755})
+	for i := range 50 {
+		s.kept(fmt.Sprintf("d/f%02d", i))
+	}
+	if shows := s.shows(); !shows.HistoryLeadsOn("d", owner) || s.askedKept != 1 {
+		t.Errorf("the versions of %d paths were looked at, want 1", s.askedKept)
+	}
 }

@@ -50,6 +50,8 @@ type Versions interface {
 	// HistoryIn lists the names in the directory dir, "" for the root, that lead
 	// to a version that is kept: paths themselves, and directories above them.
 	HistoryIn(dir string, v report.Viewer) []string
+	// HistoryLeadsOn reports whether HistoryIn has a name to list.
+	HistoryLeadsOn(dir string, v report.Viewer) bool
 }
 
 const (
@@ -62,40 +64,46 @@ func (t *Tree) historyEntry() Entry {
 }
 
 // place is what a path below history/ leads to: a directory with the kept
-// versions of the path, and the names below it; or a version.
+// versions of the path; or a version.
 type place struct {
 	kept    []Version
-	names   []string
 	version *Version
 }
 
 // findHistory finds out what path leads to. A name that leads on is a directory,
-// even if it is a number; the version that it hides is shown as N~.
+// even if it is a number; the version that it hides is shown as N~. The names in a
+// directory are not listed for that: whoever walks through it asks for each of them.
 func (t *Tree) findHistory(path string, v report.Viewer) (place, error) {
-	var p place
-	if path != "" {
-		p.kept = keptOnly(t.src.HistoryOf(path, v))
+	if path == "" {
+		return place{}, nil
 	}
-	p.names = t.src.HistoryIn(path, v)
-	if path == "" || len(p.kept)+len(p.names) > 0 {
-		return p, nil
+	kept := keptOnly(t.src.HistoryOf(path, v))
+	if len(kept) > 0 || t.src.HistoryLeadsOn(path, v) {
+		return place{kept: kept}, nil
 	}
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
-		return p, syscall.ENOENT
+		return place{}, syscall.ENOENT
 	}
 	number, err := strconv.ParseUint(strings.TrimSuffix(path[i+1:], "~"), 10, 64)
 	if err != nil {
-		return p, syscall.ENOENT
+		return place{}, syscall.ENOENT
 	}
-	names := t.src.HistoryIn(path[:i], v)
+	var names []string
+	if n := strconv.FormatUint(number, 10); t.leadsOn(path[:i+1]+n, v) {
+		names = []string{n}
+	}
 	for _, k := range keptOnly(t.src.HistoryOf(path[:i], v)) {
 		if k.Number == number && k.name(names) == path[i+1:] {
-			p.version = &k
-			return p, nil
+			return place{version: &k}, nil
 		}
 	}
-	return p, syscall.ENOENT
+	return place{}, syscall.ENOENT
+}
+
+// leadsOn reports whether a path is a directory.
+func (t *Tree) leadsOn(path string, v report.Viewer) bool {
+	return len(keptOnly(t.src.HistoryOf(path, v))) > 0 || t.src.HistoryLeadsOn(path, v)
 }
 
 func keptOnly(list []Version) []Version {
@@ -151,12 +159,13 @@ func (t *Tree) listHistory(path string, v report.Viewer) ([]Entry, error) {
 	case p.version != nil:
 		return nil, syscall.ENOTDIR
 	}
-	entries := make([]Entry, 0, len(p.names)+len(p.kept))
-	for _, name := range p.names {
+	names := t.src.HistoryIn(path, v)
+	entries := make([]Entry, 0, len(names)+len(p.kept))
+	for _, name := range names {
 		entries = append(entries, Entry{Name: name, Dir: true, Mode: modeDir, Mtime: t.src.Started()})
 	}
 	for i := range p.kept {
-		entries = append(entries, p.kept[i].entry(p.kept[i].name(p.names)))
+		entries = append(entries, p.kept[i].entry(p.kept[i].name(names)))
 	}
 	return sorted(entries), nil
 }

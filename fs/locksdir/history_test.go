@@ -198,3 +198,25 @@ func BenchmarkHistoryLines(b *testing.B) {
 		}
 	}
 }
+
+// Who walks through a directory looks at it for each name in it: no look lists the names.
+func TestLooksListNothing(t *testing.T) {
+	f := withHistory()
+	tree := New(f)
+	for path, dir := range map[string]bool{
+		"history": true, "history/d": true, "history/d/e": true, "history/f": true, "history/f/1": false,
+		"history/x/7": true, "history/x/7~": false, "history/x/8": false,
+	} {
+		if e, err := tree.Stat(path, root); err != nil || e.Dir != dir {
+			t.Errorf("%s: %+v, %v", path, e, err)
+		}
+	}
+	for _, path := range []string{"history/x/8~", "history/x/07", "history/f/3", "history/none", "history/f/1/2"} {
+		if e, err := tree.Stat(path, root); err != syscall.ENOENT {
+			t.Errorf("%s: %+v, %v", path, e, err)
+		}
+	}
+	if f.namesListed != 0 {
+		t.Errorf("names were listed %d times", f.namesListed)
+	}
+}

@@ -24,6 +24,7 @@ var noon = time.Date(2025, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 // fakeSource answers from its fields.
 type fakeSource struct {
+	namesListed   int // how often the names in a directory of the history
 	gen           uint64
 	hidden        *[]string // what all but the privileged may not search
 	held, waiting []report.Record
@@ -129,6 +130,7 @@ func (f *fakeSource) HistoryOf(path string, v report.Viewer) []Version {
 }
 
 func (f *fakeSource) HistoryIn(dir string, v report.Viewer) []string {
+	f.namesListed++
 	var names []string
 	for k := range f.History(v) {
 		below, ok := k.Path, true
@@ -140,6 +142,12 @@ func (f *fakeSource) HistoryIn(dir string, v report.Viewer) []string {
 		}
 	}
 	return names
+}
+
+func (f *fakeSource) HistoryLeadsOn(dir string, v report.Viewer) bool {
+	listed := f.namesListed
+	defer func() { f.namesListed = listed }()
+	return len(f.HistoryIn(dir, v)) > 0
 }
 
 func (f *fakeSource) Release(group []report.Record, _ report.Viewer) error {
