@@ -255,3 +255,40 @@ func TestAppenderCutsItsLog(t *testing.T) {
 		noAlarm(t, m)
 	})
 }
+
+// A program that reads a file, and stores it later as Perl's Storable does, does not look whether
+// its cut was made. What others have stored meanwhile stays as it is: what the program would
+// append to it is refused, and kept.
+func TestNothingIsAppendedAfterARefusedCut(t *testing.T) {
+	const script = `
+import fcntl, os, sys
+with open("f") as f: n = int(f.read())
+print("read", flush=True)
+sys.stdin.readline()
+fd = os.open("f", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+try: os.ftruncate(fd, 0)
+except OSError: pass
+try: os.write(fd, b"%s %d\n" % (sys.argv[1].encode(), n + 1))
+except OSError as e: print(e.strerror)
+os.close(fd)
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "0\n")
+		first, second := m.LaunchPython(t, script, "first"), m.LaunchPython(t, script, "second")
+		for _, p := range []*Proc{first, second} {
+			p.AwaitLine("read")
+		}
+		first.Close()
+		first.OK()
+		second.Send("store")
+		second.AwaitLine("Device or resource busy")
+		second.OK()
+		if got := m.ReadFile("f"); got != "first 1\n" {
+			t.Errorf("the file holds %q", got)
+		}
+		if kept := m.Family(t).OK(`cat .locks/rejected/*/content`); !strings.Contains(kept, "second 1\n") {
+			t.Errorf("kept is %q", kept)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,7 @@ type Appender struct {
 	maps     bool              // the host knows that the opened file may change through a mapping
 	used     time.Time         // when its program last did something with it
 	usedID   ID                // and with which file, as far as is known
+	refused  refusedCut        // the last cut, if it was refused
 }
 
 // New enters an appender into the room.
@@ -72,10 +74,19 @@ func (a *Appender) IsFree() bool {
 }
 
 // Write takes data, and appends what ends in a newline now or as soon as the lock is free.
+// What follows a cut that was refused is refused as well, and kept aside: it was meant to
+// replace what is still there.
 func (a *Appender) Write(w appends.Writer, data [][]byte) (int, unix.Errno) {
 	a.mu.Lock()
-	a.used = time.Now()
+	e := a.refused.answer()
+	if e == 0 {
+		a.used = time.Now()
+	}
 	a.mu.Unlock()
+	if e != 0 {
+		a.c.Host.Keep(slices.Concat(data...), e, afterRefusedCut)
+		return 0, e
+	}
 	return a.queue.Write(w, data)
 }
 
@@ -84,7 +95,7 @@ func (a *Appender) Write(w appends.Writer, data [][]byte) (int, unix.Errno) {
 func (a *Appender) Locked() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.used = time.Now()
+	a.used, a.refused = time.Now(), refusedCut{}
 }
 
 // Drain waits until everything that it was given is in the file and, if the policy asks for

@@ -24,10 +24,40 @@ type Cutter interface {
 	MayLose(at time.Time, used ID, is *unix.Stat_t, size int64) unix.Errno
 }
 
+// barredFor is how long nothing is appended through a descriptor after the refusal of a cut.
+// Programs that do not look at the answer of their ftruncate write at once.
+const barredFor = 2 * time.Second
+
+// afterRefusedCut says why it is not.
+const afterRefusedCut = "The program was refused to cut the file through this descriptor a moment ago, and what it writes was meant to replace what is there"
+
+// A refusedCut is a cut that was not made, so that what was to follow it would come behind
+// what it was to replace.
+type refusedCut struct {
+	e  unix.Errno // 0: there is none
+	at time.Time
+}
+
+// answer is what somebody is told who appends after it.
+func (r refusedCut) answer() unix.Errno {
+	if r.e != 0 && time.Since(r.at) < barredFor {
+		return r.e
+	}
+	return 0
+}
+
 // Truncate is ftruncate on the descriptor (logrotate's copytruncate). It keeps the inode,
 // which others follow. All else is as of a truncate(2): what others have saved since the
 // descriptor was last used is not lost without a word, and what is cut off is a version.
-func (a *Appender) Truncate(c *Cut) unix.Errno {
+func (a *Appender) Truncate(c *Cut) (e unix.Errno) {
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.refused = refusedCut{}
+		if e == unix.EBUSY || e == unix.EBADMSG {
+			a.refused = refusedCut{e, time.Now()}
+		}
+	}()
 	host := a.c.Host
 	own := func() (unix.Errno, bool) { return host.TruncateOwn(c) }
 	return a.changeAsIs(c.Writer, own, func(token uint64) unix.Errno {

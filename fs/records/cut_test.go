@@ -158,3 +158,37 @@ func TestWhatWasUsed(t *testing.T) {
 		s.wantAlso("may lose 4 of 8 bytes, used log, 1s ago", 1)
 	})
 }
+
+// What comes after a cut that was refused was meant to replace what is there: it is refused for a
+// moment as well, and kept aside. A lock, or a cut that is made, ends that.
+func TestNothingAfterARefusedCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(s *stage)
+		then func(s *stage, a *Appender)
+		e    unix.Errno
+	}{
+		"at once":     {func(s *stage) { s.loses = unix.EBUSY }, func(*stage, *Appender) {}, unix.EBUSY},
+		"judged":      {func(s *stage) { s.refusesC = unix.EBADMSG }, func(*stage, *Appender) {}, unix.EBADMSG},
+		"after a cut": {func(s *stage) { s.loses = unix.EBUSY }, func(s *stage, a *Appender) { s.loses = 0; s.cut(a, 4, false) }, 0},
+		"locked":      {func(s *stage) { s.loses = unix.EBUSY }, func(_ *stage, a *Appender) { a.Locked() }, 0},
+		"later":       {func(s *stage) { s.loses = unix.EBUSY }, func(*stage, *Appender) { time.Sleep(barredFor) }, 0},
+		"no room":     {func(s *stage) { s.cuts = errDisk }, func(s *stage, _ *Appender) { s.cuts = nil }, 0},
+	} {
+		onStage(t, func(s *stage, a *Appender) {
+			c.set(s)
+			s.cut(a, 0, false)
+			c.then(s, a)
+			s.forget()
+			n, e := s.tryWrite(a, 10, "new\n")
+			if e != c.e || (e == 0) != (n == 4) {
+				t.Errorf("%s: %d bytes, errno %v", name, n, e)
+			}
+			if e == 0 {
+				s.want("log", "old\nnew\n")
+				return
+			}
+			s.want("log", "old\n")
+			s.wantTold(fmt.Sprintf("keep %q: %s: %s", "new\n", unix.ErrnoName(e), afterRefusedCut))
+		})
+	}
+}
