@@ -76,13 +76,22 @@ func (o *opening) begin() unix.Errno {
 	case e != 0:
 		return e
 	case s == nil:
-		return unix.ESTALE // session says why
+		return o.again()
 	case o.repeated:
 		return o.takeOver(s)
 	case !o.txns.inPlaceNow(s) && c.TID() != 0 && o.sessions.isBase(n, s) && o.sessions.takeOver(o.k, s):
 		return o.taken(s)
 	}
 	return o.lead(s, [2]dkey{s.dkey()})
+}
+
+// again has the caller walk again, for the reason that session says; one that will not do so
+// is at a file that has gone live.
+func (o *opening) again() unix.Errno {
+	if o.repeated {
+		return o.start()
+	}
+	return unix.ESTALE
 }
 
 // isForGone reports whether the caller, which has walked again, has a descriptor of a file that
@@ -171,8 +180,11 @@ func (o *opening) session(p place, w *walk) (*session, unix.Errno) {
 		switch {
 		case e != 0:
 			return nil, e
+		case o.repeated && o.n.key == (inoKey{uint64(st.Dev), st.Ino}):
+			return nil, 0 // the kernel is there already
 		case o.repeated:
-			return nil, unix.EBUSY
+			return nil, o.reports.refuseWith(c, opOpen, d.path, unix.EBUSY,
+				"The file was replaced several times while the program was opening it", "Run the command again.")
 		}
 		o.astray.staleAt(c, o.n)
 		return nil, 0

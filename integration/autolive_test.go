@@ -157,3 +157,43 @@ func TestWriterOfALiveNameWaitsForTheSession(t *testing.T) {
 		}
 	})
 }
+
+// Programs that lock a file, add to it, and put a new one in its place, as Python's mailbox does,
+// open it while it is replaced, and goes live, again and again. An open that is refused nevertheless
+// says why.
+func TestOpensOfAFileThatIsReplacedAndGoesLive(t *testing.T) {
+	inStress(t)
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import fcntl, os, sys
+mine, rounds = 't%d' % os.getpid(), int(sys.argv[1])
+for r in range(rounds):
+    try: f = open('f', 'rb+')
+    except OSError as e:
+        why = open('.locks/why').read()
+        if 'replaced several times' not in why: sys.exit('%s: %s' % (e, why))
+        continue
+    fcntl.lockf(f, fcntl.LOCK_EX)
+    f.seek(0, 2)
+    f.write(b'line\n')
+    f.flush()
+    os.fsync(f.fileno())
+    with open(mine, 'wb') as g:
+        g.write(b'x\n')
+        g.flush()
+        os.fsync(g.fileno())
+    f.close()
+    os.rename(mine, 'f')
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "")
+		var all []*Proc
+		for range 3 {
+			all = append(all, m.LaunchPython(t, script, fmt.Sprint(repeat(60, 100))))
+		}
+		for _, p := range all {
+			p.OK()
+		}
+	})
+}
