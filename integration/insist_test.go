@@ -88,6 +88,46 @@ func TestRefusedSaveByRemovalPutsTheFileBack(t *testing.T) {
 	})
 }
 
+// A library that tries again until it is let through does not mean it. It is obeyed after a
+// pause, as everybody else.
+func TestTryingAgainAndAgainIsNotInsisting(t *testing.T) {
+	inTestAll(t)
+	alongside(t)
+	needsLatchfs(t)
+	const script = `
+import os, sys, time
+kept = open("f").read()
+print("read", flush=True)
+sys.stdin.readline()
+def save():
+    with open("t", "w") as t: t.write(kept + "mine\n")
+    try: os.rename("t", "f")
+    except OSError as e: return e.strerror
+began = last = time.monotonic()
+slow = False
+while time.monotonic() < began + 2.5:
+    answer, now = save(), time.monotonic()
+    slow = slow or now > last + 0.8
+    if not answer:
+        sys.exit("" if slow else "obeyed after %.1f s" % (now - began))
+    last = now
+    time.sleep(0.05)
+time.sleep(1.1)
+sys.exit(save())
+`
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "one\n")
+		p := m.LaunchPython(t, script)
+		p.AwaitLine("read")
+		m.LaunchBash(t, "echo two > f").OK()
+		p.Send("save")
+		p.OK()
+		if got := m.ReadFile("f"); got != "one\nmine\n" {
+			t.Errorf("f holds %q", got)
+		}
+	})
+}
+
 // A program that keeps its state in memory is told once, and obeyed when it insists:
 // loudly, and the version that it replaces is kept.
 func TestInsistingIsObeyed(t *testing.T) {

@@ -81,7 +81,9 @@
 //
 // A decider that was refused and tries again, one second to ten minutes later and
 // without having read the file since, insists: a user has answered "overwrite", or a
-// daemon saves the state that it has in memory. What becomes of that is the policy's. Where
+// daemon saves the state that it has in memory. One that tries again and again insists as soon
+// as it has paused for a second, or after a minute: a library that asks until it is let through
+// does not mean it. What becomes of that is the policy's. Where
 // somebody else was refused, who had put in place what the decider has written, only whoever
 // does that again insists: the decider was not told.
 //

@@ -46,10 +46,11 @@ type deafness struct {
 	next  time.Duration // how long the next one lasts
 }
 
-// refusal is a process's first refusal since it learned of the version that it knows.
+// refusal is what a process was refused since it learned of the version that it knows.
 type refusal struct {
 	version uint64
-	at      time.Time
+	at      time.Time // for the first time
+	last    time.Time // it was refused
 	another bool // it was somebody else who was refused, for what the process had written
 	looked  bool // it has read the file since the last refusal, while it was deaf
 }

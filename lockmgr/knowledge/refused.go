@@ -6,10 +6,12 @@ import (
 	"latchfs/lockmgr"
 )
 
-// A process that tries again after a refusal insists, unless that was at once, as a
-// program does that knows no better, or so much later that nobody remembers.
+// A process that tries again after a refusal insists, unless that was at once, as a library
+// does that tries until it is let through, or so much later that nobody remembers. Whoever
+// has tried for a minute, and has never waited, means it all the same.
 const (
 	insistAfter  = time.Second
+	insistAtLast = time.Minute
 	insistWithin = 10 * time.Minute
 )
 
@@ -17,13 +19,13 @@ const (
 // whether somebody else was refused in its place.
 func (x *file) insists(now time.Time, b *Basis) (yes, another bool) {
 	r, ok := x.refused[b.By]
-	yes = ok && !r.looked && r.version == b.Version && now.Sub(r.at) >= insistAfter && now.Sub(r.at) <= insistWithin
+	yes = ok && !r.looked && r.version == b.Version && now.Sub(r.at) <= insistWithin &&
+		(now.Sub(r.last) >= insistAfter || now.Sub(r.at) >= insistAtLast)
 	return yes, yes && r.another
 }
 
 // Refused notes that a change by the process self was refused for what b says. Whether
-// the decider insists counts from the first refusal since it has learned of the version
-// that it knows. another says that self is neither the decider nor works for it, and has put
+// the decider waits before it insists counts from its last refusal. another says that self is neither the decider nor works for it, and has put
 // in place what the decider had written: the decider is not told, and so does not insist.
 func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner, another bool) {
 	t.mu.Lock()
@@ -37,14 +39,14 @@ func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner, another boo
 	}
 	e.barred[self] = now.Add(barredFor)
 	if r, ok := e.refused[b.By]; ok && r.version == b.Version && now.Sub(r.at) <= insistWithin && (another || !r.another) {
-		r.looked = false
+		r.last, r.looked = now, false
 		e.refused[b.By] = r
 		return
 	}
 	if e.refused == nil {
 		e.refused = map[lockmgr.Owner]refusal{}
 	}
-	e.refused[b.By] = refusal{version: b.Version, at: now, another: another}
+	e.refused[b.By] = refusal{version: b.Version, at: now, last: now, another: another}
 }
 
 // Obeyed notes that the decider has insisted and is let through: what it did not know

@@ -105,7 +105,8 @@ type Basis struct {
 	// neither the decider nor a descendant of it.
 	Stale bool
 	// Insists is whether the decider was refused for that before, one second to ten
-	// minutes ago, and has learned nothing since.
+	// minutes ago, and has learned nothing since; the second counts from its last refusal,
+	// unless it has been refused for a minute.
 	Insists bool
 	// ForAnother is whether that was a refusal of somebody else, who had put in place what the
 	// decider had written: it counts for whoever does that again, and not for the decider.
