@@ -26,9 +26,11 @@ type staleOpen struct {
 }
 
 // staleFor decides how an open with these flags that joins the session begins: nil of
-// one that counts as a read, or cannot lose anything. s.mu is held.
+// one that counts as a read, or cannot lose anything. One that only writes tells its program
+// with the first change, too: there are programs that look neither at the answer of a cut nor at
+// that of the close, such as PHP's file_put_contents with LOCK_EX. s.mu is held.
 func (ss *sessions) staleFor(s *session, c *caller, flags uint32) *staleOpen {
-	if flags&unix.O_ACCMODE != unix.O_RDWR || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
+	if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_TRUNC != 0 || s.baseVersion == nil ||
 		s.content.IsChanged() || s.writing.Merges() || !ss.losses.updates.Applies(&s.settings) {
 		return nil
 	}
@@ -38,7 +40,8 @@ func (ss *sessions) staleFor(s *session, c *caller, flags uint32) *staleOpen {
 	}
 	chain := lostupdate.Chain(who, nil)
 	ch := ss.losses.replaces(s, opWrite, chain)
-	if ss.losses.updates.Basis(&ch).Stale && ss.seesMappings() {
+	reads := flags&unix.O_ACCMODE == unix.O_RDWR
+	if ss.losses.updates.Basis(&ch).Stale && (ss.seesMappings() || !reads) {
 		var st unix.Stat_t
 		dir, name := s.where()
 		if unix.Fstatat(ss.nodes.fdOf(dir), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -48,7 +51,9 @@ func (ss *sessions) staleFor(s *session, c *caller, flags uint32) *staleOpen {
 			return &staleOpen{Open: lostupdate.Open{Loss: x, Chain: chain}}
 		}
 	}
-	ss.losses.updates.SawCurrent(&ch.File, who)
+	if reads {
+		ss.losses.updates.SawCurrent(&ch.File, who)
+	}
 	return nil
 }
 

@@ -47,8 +47,13 @@ func TestCountersInPlaceLoseNothing(t *testing.T) {
 
 // inPlace runs a piece of Python with a descriptor of f for reading and writing; what
 // it raises is its exit status.
-func inPlace(body string) string {
-	script := "import os, mmap\nfd = os.open('f', os.O_RDWR)\n" + body + "\n"
+func inPlace(body string) string { return opened("O_RDWR", body) }
+
+// writeOnly is inPlace with a descriptor for writing alone.
+func writeOnly(body string) string { return opened("O_WRONLY", body) }
+
+func opened(flags, body string) string {
+	script := "import os, mmap\nfd = os.open('f', os." + flags + ")\n" + body + "\n"
 	return `"$PYTHON" -c $'` + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`).Replace(script) + `'`
 }
 
@@ -65,6 +70,8 @@ func TestStaleOpenThatReadsMayWrite(t *testing.T) {
 		{"read a byte", inPlace(`os.pread(fd, 1, 0); os.ftruncate(fd, 1); os.close(fd)`), "t"},
 		{"read at the end", inPlace(`os.lseek(fd, 0, 2); assert not os.read(fd, 1); os.write(fd, b'more'); os.close(fd)`), "two\nmore"},
 		{"buffered", inPlace(`h = os.fdopen(fd, 'r+'); d = h.read(); h.seek(0); h.write(d[0]); h.truncate(); h.close()`), "t"},
+		{"another descriptor, write only", writeOnly(`d = open('f').read(); os.pwrite(fd, d[1:2].encode(), 0); os.close(fd)`), "wwo\n"},
+		{"read under the lock", writeOnly(`import fcntl; fcntl.flock(fd, fcntl.LOCK_EX); d = open('f').read(); os.ftruncate(fd, 0); os.write(fd, d[1:2].encode()); os.close(fd)`), "w"},
 		{"another descriptor", inPlace(`d = open('f').read(); os.pwrite(fd, d[1:2].encode(), 0); os.close(fd)`), "wwo\n"},
 		{"sent elsewhere", inPlace(`p = os.pipe(); os.sendfile(p[1], fd, 0, 4); os.pwrite(fd, b'X', 0); os.close(fd)`), "Xwo\n"},
 		{"copied elsewhere", inPlace(`o = os.open('g', os.O_RDWR | os.O_CREAT); os.copy_file_range(fd, o, 4, 0); os.pwrite(fd, b'X', 0); os.close(fd)`), "Xwo\n"},
@@ -128,6 +135,8 @@ func TestStaleOpenThatDoesNotReadIsRefused(t *testing.T) {
 		{"the close alone", inPlace("try: os.write(fd, b'mine')\nexcept OSError: pass\nos.close(fd)"), "mine"},
 		{"after a read that came too late", inPlace(fails(`fails(os.write, fd, b'mine'); os.pread(fd, 9, 0); fails(os.write, fd, b'still'); fails(os.ftruncate, fd, 5); os.close(fd)`)), "still"},
 		{"by a child", inPlace(`import subprocess; subprocess.run(['sh', '-c', 'printf mine'], stdout=fd); os.close(fd)`), "mine"},
+		{"write only", writeOnly(`os.write(fd, b'mine')`), "mine"},
+		{"cut that does not look, as PHP's", writeOnly("import fcntl\nfcntl.flock(fd, fcntl.LOCK_EX)\ntry: os.ftruncate(fd, 0)\nexcept OSError: pass\nos.write(fd, b'mine')"), "mine"},
 		{"duplicate", inPlace("d = os.dup(fd)\ntry: os.write(fd, b'mine')\nexcept OSError: pass\n" + fails(`fails(os.close, d); os.close(fd)`)), "mine"},
 	}
 	forEachMount(t, func(t *testing.T, m *Mount) {
