@@ -51,8 +51,8 @@ type refusal struct {
 	version uint64
 	at      time.Time // for the first time
 	last    time.Time // it was refused
-	another bool // it was somebody else who was refused, for what the process had written
-	looked  bool // it has read the file since the last refusal, while it was deaf
+	another bool      // it was somebody else who was refused, for what the process had written
+	looked  bool      // it has read the file since the last refusal, while it was deaf
 }
 
 // look notes a look that teaches nobody anything. What its chain tries next is made
