@@ -15,11 +15,10 @@ bobs = r'''
 import os
 print(open("f").read(), flush=True)
 input()
-try:
-    fd = os.open("f", os.O_WRONLY)
-    os.write(fd, b"his")
-    os.close(fd)
-except OSError as e: print(e.strerror)
+fd = os.open("f", os.O_WRONLY)
+for change in lambda: os.write(fd, b"his"), lambda: os.close(fd):
+    try: change()
+    except OSError as e: print(e.strerror)
 print(open(".locks/why").read(), open(".locks/events.jsonl").read())
 for path, _, files in os.walk(".locks/rejected"):
     for name in files: print(name, open(os.path.join(path, name)).read())
