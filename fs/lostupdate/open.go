@@ -2,10 +2,10 @@ package lostupdate
 
 import "latchfs/lockmgr"
 
-// Open is an open for reading and writing by a process that knows an older version than
-// the one that it opens, or for which such a process decides. Such an open does not tell
-// whether the process reads first, so it teaches nobody anything, and the first operation
-// decides.
+// Open is an open for writing, or for reading and writing, by a process that knows an older
+// version than the one that it opens, or for which such a process decides. Such an open does
+// not tell whether the process reads first, so it teaches nobody anything, and the first
+// operation decides.
 //
 // What guards an Open is the caller's. Once a method has said that the process is current
 // the Open is done with.

@@ -25,8 +25,9 @@ func (x *file) insists(now time.Time, b *Basis) (yes, another bool) {
 }
 
 // Refused notes that a change by the process self was refused for what b says. Whether
-// the decider waits before it insists counts from its last refusal. another says that self is neither the decider nor works for it, and has put
-// in place what the decider had written: the decider is not told, and so does not insist.
+// the decider waits before it insists counts from its last refusal. another says that self is
+// neither the decider nor works for it, and has put in place what the decider had written: the
+// decider is not told, and so does not insist.
 func (t *Table) Refused(now time.Time, b *Basis, self lockmgr.Owner, another bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
