@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A simulation that has failed is run again and again with less in it, as long as it
@@ -15,11 +16,15 @@ import (
 const (
 	shrinkSeeds = 25   // for each attempt
 	shrinkRuns  = 1500 // at most
+	// shrinkTime is after how long what was found has to do: the order of what was done
+	// before a power cut may take seconds to look for, in each run.
+	shrinkTime = time.Minute
 )
 
 // shrink returns the shortest simulation that it finds that fails as w has.
 func shrink(t *testing.T, dir string, w *simWorld) *simWorld {
-	best, runs := w, 0
+	best, runs, began := w, 0, time.Now()
+	isOver := func() bool { return runs >= shrinkRuns || time.Since(began) > shrinkTime }
 	fails := func(script simScript, seed uint64) bool {
 		runs++
 		o := w.opts
@@ -33,7 +38,10 @@ func shrink(t *testing.T, dir string, w *simWorld) *simWorld {
 	}
 	try := func(script simScript) bool {
 		for i := range uint64(shrinkSeeds) {
-			if runs < shrinkRuns && fails(script, w.opts.seed+i) {
+			if isOver() {
+				return false
+			}
+			if fails(script, w.opts.seed+i) {
 				return true
 			}
 		}
@@ -44,6 +52,9 @@ func shrink(t *testing.T, dir string, w *simWorld) *simWorld {
 	}
 	shortest := best
 	for i := range uint64(2 * shrinkSeeds) {
+		if time.Since(began) > shrinkTime {
+			break
+		}
 		if fails(shortest.opts.script, w.opts.seed+i) && len(best.lines) < len(shortest.lines) {
 			shortest = best
 		}
