@@ -191,7 +191,7 @@ mutants: ## put known defects back, one at a time: the simulation has to find ea
 		patch -s -p1 -d "$$dir/tree" <"$$defect"
 		(cd "$$dir/tree" && $(GO) test -c -o "$$dir/sim.test" ./fs)
 		began=$$SECONDS
-		if (cd fs && "$$dir/sim.test" -test.failfast -test.run 'TestSimulation$$|TestPowerCuts$$' -seeds 3000 >"$$dir/out" 2>&1) || ! grep -q BROKEN "$$dir/out"; then
+		if (cd fs && "$$dir/sim.test" -test.failfast -test.run 'TestSimulation$$|TestPowerCuts$$' -seeds 3000 -first >"$$dir/out" 2>&1) || ! grep -q BROKEN "$$dir/out"; then
 			echo "NOT FOUND: $$defect"
 			exit 1
 		fi

@@ -18,6 +18,7 @@ var (
 	simTrace  = flag.Bool("trace", false, "show each request of the simulation, too")
 	simSeeds  = flag.Int("seeds", 0, "how many simulations to run")
 	simAtOnce = flag.Bool("atonce", false, "with -seeds: let all go on at once who can, for the race detector; no seed repeats that")
+	simFirst  = flag.Bool("first", false, "with -seeds: stop at the first one that fails, and do not make it smaller")
 	simText   = flag.String("programs", "", "with -seed: what the programs do, \"ann: cat a; rm a | bob: mv a b\"")
 	simHarm   simHazards // with -programs
 )
@@ -92,6 +93,9 @@ func runSeeds(t *testing.T, n int, of func(seed uint64) simOptions) {
 		}
 		if len(w.failures) > 0 {
 			broken++
+			if *simFirst {
+				t.Fatalf("seed %d:\n%s", seed, w.transcript())
+			}
 			small := shrink(t, dir, w)
 			t.Errorf("seed %d, shrunk to this:\n%s\nTo see it again:\n%s\nThe whole of it:\ngo test ./fs -v -run 'TestSimulation$' -args -seed %d%s",
 				seed, small.transcript(), small.replay(), seed, whole[w.disk != nil])
