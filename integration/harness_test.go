@@ -11,8 +11,8 @@
 // forEachMount runs a test once for every way in which latchfs runs: as root
 // with kernel passthrough, as root without, and as an ordinary user through
 // fusermount3. The first runs the binary that is installed, as the commands of all tests
-// do; the other daemons have the race detector. Clients are processes: the helper program in internal/client for
-// step-by-step scenarios, python3 and bash for what real programs do.
+// do; the other daemons have the race detector. Clients are processes: the helper program in
+// internal/client for step-by-step scenarios, python3 and bash for what real programs do.
 //
 // With -plain the same tests run on plain directories, without latchfs. That is
 // how to see that a test can fail: a scenario whose promise a plain directory
@@ -210,8 +210,9 @@ func prepare(share string) (err error) {
 	}
 	bench.checked = bench.binary
 	bench.checked = bench.binary
-	if os.Getenv(binaryEnv) == "" && raceAvailable() {
-		bench.checked = filepath.Join(run, checkedDir, binaryName)
+	checked := filepath.Join(run, checkedDir, binaryName)
+	if _, err := os.Stat(checked); err == nil { // buildPrograms has made it
+		bench.checked = checked
 	}
 	if info, err := buildinfo.ReadFile(bench.checked); err == nil { // else it is a script around one
 		bench.raced = slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})

@@ -200,8 +200,11 @@ func settles(t *testing.T, m *Mount, before burden) {
 }
 
 // openFiles lists what the daemon has open.
-func (m *Mount) openFiles() []string {
-	dir := fmt.Sprintf("/proc/%d/fd", m.PID())
+func (m *Mount) openFiles() []string { return openFilesOf(m.PID()) }
+
+// openFilesOf lists what a process has open; nothing of one that has ended.
+func openFilesOf(pid int) []string {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, _ := os.ReadDir(dir)
 	var names []string
 	for _, e := range entries {

@@ -1,9 +1,9 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,17 +29,13 @@ echo '{' > bad.json
 
 // deletedButOpen are the files in the data directory that the daemon has open and that have
 // no name. The mount is asked for none: that alone would make the kernel forget them.
-func (m *Mount) deletedButOpen(t *testing.T) (open []string) {
+func (m *Mount) deletedButOpen(t *testing.T) []string {
 	t.Helper()
-	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", m.PID()))
-	if err != nil || len(fds) == 0 {
-		t.Fatalf("the descriptors of the daemon: %d, %v", len(fds), err)
+	all := m.openFiles()
+	if len(all) == 0 {
+		t.Fatal("the daemon has no descriptors")
 	}
-	for _, fd := range fds {
-		to, err := os.Readlink(fd)
-		if err == nil && strings.HasPrefix(to, m.Data+"/") && strings.HasSuffix(to, " (deleted)") {
-			open = append(open, to)
-		}
-	}
-	return open
+	return slices.DeleteFunc(all, func(to string) bool {
+		return !strings.HasPrefix(to, m.Data+"/") || !strings.HasSuffix(to, " (deleted)")
+	})
 }

@@ -30,12 +30,12 @@ var (
 
 // stage is a directory with a history that a test makes up.
 type stage struct {
-	askedKept int // how often for the kept versions of a path
 	t         testing.TB
 	dir       string
 	versions  []history.Version // oldest first
 	broken    error             // with which contents are opened
 	asked     int               // how often for the newest of a path
+	askedKept int               // how often for the kept versions of one
 }
 
 // newStage makes a directory with files and, with a slash at their end, directories.

@@ -24,7 +24,6 @@ var noon = time.Date(2025, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 // fakeSource answers from its fields.
 type fakeSource struct {
-	namesListed   int // how often the names in a directory of the history
 	gen           uint64
 	hidden        *[]string // what all but the privileged may not search
 	held, waiting []report.Record
@@ -34,6 +33,8 @@ type fakeSource struct {
 
 	// cost is how long Held takes on the source's own clock.
 	cost time.Duration
+	// namesListed counts the calls of HistoryIn.
+	namesListed int
 	// heldCalls counts the calls of Held.
 	heldCalls atomic.Int64
 	// released are the names of released locks, and group the records with
