@@ -142,7 +142,7 @@ func (h *handle) LiveKey(path string) (lockmgr.Key, bool) {
 func (h *handle) Standing() advisory.Standing {
 	n := h.n
 	is := h.handles.standing(n)
-	out := advisory.Standing{Regular: n.isRegular(), Linked: is.linked}
+	out := advisory.Standing{Regular: n.isRegular(), Linked: is.linked, Overtaken: is.overtaken}
 	switch {
 	case is.sess != nil:
 		out.InSession, out.Path = true, is.sess.path()
@@ -160,8 +160,10 @@ type standing struct {
 	name     string
 	sess     *session
 	replaced bool // a newer version has the name, or will in a moment
-	unlinked bool // the name was taken from it by anything else
-	linked   bool // it has other names, of which none is the history's
+	// overtaken: that version is another file, which was renamed.
+	overtaken bool
+	unlinked  bool // the name was taken from it by anything else
+	linked    bool // it has other names, of which none is the history's
 }
 
 // standing looks at all of it together, for a save may begin or end between two looks.
@@ -188,7 +190,7 @@ func (hs *handles) standing(n *inode) standing {
 func (n *inode) standingLocked() standing {
 	// An appender may have come to a shadow that was never published.
 	parent, name := n.namedLocked()
-	is := standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan}
+	is := standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan, overtaken: n.saved && !n.written}
 	if is.sess != nil && is.sess.removed {
 		is.sess, is.replaced = nil, false
 	}

@@ -132,6 +132,22 @@ func TestFlockGoesWithARenamedFile(t *testing.T) {
 	})
 }
 
+// A program that has locked a file, renames another over it, and locks that before it closes the
+// first, does not wait for itself. Others wait for its lock of the new file alone.
+func TestFlockOfTheFileThatWasRenamedOver(t *testing.T) {
+	forEachLockFile(t, func(t *testing.T, m *Mount, name string) {
+		a, older := locker(t, m, name)
+		a.OK(flockReq(older, unix.LOCK_EX))
+		m.WriteFile("t", "new")
+		a.OK(a.path2("rename", "t", name))
+		newer := a.Open(name, unix.O_RDONLY)
+		a.OK(flockReq(newer, unix.LOCK_EX|unix.LOCK_NB))
+		a.MustClose(older)
+		b, other := locker(t, m, name)
+		mustExclude(t, a, newer, b, other)
+	})
+}
+
 // A removed file is another than the one that has its name next.
 func TestFlockOfARemovedFile(t *testing.T) {
 	forEachMount(t, func(t *testing.T, m *Mount) {

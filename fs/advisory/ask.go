@@ -128,6 +128,7 @@ func (r *Room) Lock(q *Request) (*lockmgr.Lock, unix.Errno) {
 // acquire takes a lock under the key that the file has when it is granted: names may have
 // changed hands while it was asked for, or waited for.
 func (r *Room) acquire(a *Ask) (*lockmgr.Lock, unix.Errno) {
+	r.letGo(a)
 	for {
 		l, e := r.c.Engine.Acquire(a)
 		if e != 0 {

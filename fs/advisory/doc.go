@@ -44,6 +44,11 @@
 // themselves: what a client unlocks, and what is ended for it, is what it has under the
 // file's key of today and under those of its locks.
 //
+// A file that is renamed over the one which a client has locked is locked with its name. Where
+// the same process, or a descendant, then locks the new file through a descriptor of that, the
+// older lock ends: otherwise the process would wait for itself, which it would not on a plain
+// directory.
+//
 // # Whom it binds
 //
 // A lock is weak, and binds those alone who lock, unless its client may keep others out: it

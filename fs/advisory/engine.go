@@ -35,6 +35,7 @@ type Standing struct {
 	Unnamed   bool   // it has no name, or its name was taken away, but not by a newer version
 	Regular   bool   // it is a regular file
 	Linked    bool   // it has other names
+	Overtaken bool   // another file took its name by a rename
 }
 
 // Caller is the thread that asks for a lock.
