@@ -138,7 +138,7 @@ setup: # install what the tests need (as root), or say what is missing
 .PHONY: test
 test: setup build ## set up, then run the unit tests and the shorter integration tests, with the race detector
 	@echo "the unit tests, package by package; building them takes a while"
-	$(GO) test $(RACE) -timeout 30m -skip '^($(IN_TURNS))$$' $(UNIT)
+	$(GO) test $(RACE) -p $$(($$(nproc) + 1)) -timeout 30m -skip '^($(IN_TURNS))$$' $(UNIT) # one more than there are processors: some wait for the disk
 	$(GO) test -run '^(TestAgainstModel|$(IN_TURNS))$$' ./lockmgr ./fs # the model takes fewer steps above
 	cd $(INTEGRATION)
 	$(GO) test -count=1 -timeout 30m -short
