@@ -190,7 +190,7 @@ func (hs *handles) standing(n *inode) standing {
 func (n *inode) standingLocked() standing {
 	// An appender may have come to a shadow that was never published.
 	parent, name := n.namedLocked()
-	is := standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan, overtaken: n.saved && !n.written}
+	is := standing{parent: parent, name: name, sess: n.sess, replaced: n.saved || n.orphan, overtaken: n.saved && n.overtaken}
 	if is.sess != nil && is.sess.removed {
 		is.sess, is.replaced = nil, false
 	}

@@ -70,6 +70,8 @@ type inodeFate struct {
 	removed bool // its name was unlinked, and nothing took its place
 	saved   bool // a newer version took its place under its name
 	written bool // a session wrote the version that has taken its name
+	// overtaken: that version is another file, which rename(2) put in its place.
+	overtaken bool
 }
 
 // inodeLive says whether reads and writes of a file pass straight through. nodes.mu guards it.

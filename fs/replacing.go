@@ -150,7 +150,16 @@ func (r *renaming) markReplaced() (ended func(replaced bool)) {
 	if st := r.toSt; st == nil || r.flags != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 || r.sameFile() {
 		return func(bool) {}
 	}
-	return r.names.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, r.to.inode)
+	was := r.to.inode
+	marked := r.names.markReplaced(inoKey{uint64(r.toSt.Dev), r.toSt.Ino}, was)
+	return func(replaced bool) {
+		marked(replaced)
+		if was != nil {
+			r.nodes.mu.Lock()
+			defer r.nodes.mu.Unlock()
+			was.overtaken = replaced
+		}
+	}
 }
 
 // isSuperseded reports whether a save has taken n's name. The file may have another one
