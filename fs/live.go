@@ -79,6 +79,37 @@ func (lv *live) replacedLive(ch *change) {
 	}
 }
 
+// awaitWriters waits until nobody has the file st open to write it, if that is about to lose a name
+// under which it was live by its use, but for no longer than RELEASE may take.
+func (lv *live) awaitWriters(p place, st *unix.Stat_t) {
+	if st == nil || lv.nodes.liveBy(lv.nodes.path(p.dir, p.name)) != liveByUse {
+		return
+	}
+	for until := time.Now().Add(lateGrace); lv.isWritten(st) && time.Now().Before(until); {
+		time.Sleep(time.Millisecond) // nothing announces the end of a descriptor
+	}
+}
+
+// isWritten reports whether somebody has the file st open to write it.
+func (lv *live) isWritten(st *unix.Stat_t) bool {
+	lv.nodes.mu.Lock()
+	defer lv.nodes.mu.Unlock()
+	n := lv.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}]
+	return n != nil && n.writers > 0
+}
+
+// endUseLocked makes the file st an ordinary one that was live by its use, and has got another
+// name while nobody had it open to write it. Databases stay where they are; what is written,
+// locked, closed and renamed is a program's new version of a document. It reports whether it is
+// ordinary now. nodes.mu is held.
+func (lv *live) endUseLocked(st *unix.Stat_t) bool {
+	n := lv.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}]
+	if n != nil && n.writers == 0 {
+		n.live = false
+	}
+	return n == nil || !n.live
+}
+
 // closeLiveLocked ends what setLive began. It returns whether the file has no live descriptor
 // any more, and was live by them alone. nodes.mu is held.
 func (h *handle) closeLiveLocked() (ended bool) {

@@ -93,6 +93,9 @@ func (cm *commits) followLive(list []*change) {
 			other := ch.Other.Name.(changedName)
 			by[i] = cm.nodes.nameLocked(other.dir, other.name).live
 		}
+		if by[i] == liveByUse && cm.live.endUseLocked(ch.Is) {
+			by[i] = notLive
+		}
 	}
 	for i, n := range names {
 		cm.nodes.setLiveNameLocked(n.dir, n.name, by[i])

@@ -7,6 +7,7 @@ import (
 
 	"latchfs/fs/content"
 	"latchfs/fs/refusals"
+	"latchfs/fs/sessionstate"
 	"latchfs/journal/audit"
 	"latchfs/journal/commit"
 )
@@ -22,7 +23,10 @@ func (cm *commits) putLocked(s *session, sh *commit.Shadow) (*commit.Version, un
 		o.Durability = commit.Full
 	}
 	ch := cm.recorder.changesOf(s, s.operation(), dir, name)
-	ch.Was, ch.Step = statOf(s.baseVersion), cm.recorder.commitStep(s, dir, name)
+	ch.Was = statOf(s.baseVersion)
+	if ch.Silent = cm.isCopyLocked(s); !ch.Silent {
+		ch.Step = cm.recorder.commitStep(s, dir, name)
+	}
 	o.Keep, o.Published = ch.Step.Keep(), published(ch, sh)
 	unsaved := cm.names.markSaved(s)
 	cm.losses.expectCommit(s, ch.Path, sh.FD())
@@ -43,11 +47,24 @@ func (cm *commits) putLocked(s *session, sh *commit.Shadow) (*commit.Version, un
 		cm.sealLocked(s, &v)
 	}
 	ch.Is, ch.Err = statOf(&v), err
+	if ch.Silent {
+		cm.disk.versions.Restamped(ch.Path, ch.Was, ch.Is)
+	}
 	cm.recorder.changes.Tell(ch)
 	if err != nil {
 		return &v, cm.notDurable(s, err)
 	}
 	return &v, 0
+}
+
+// isCopyLocked reports whether what is about to take the name holds what the file before holds: a
+// program has locked what it has open to write, and has written nothing. That is no new version.
+func (cm *commits) isCopyLocked(s *session) bool {
+	if !s.state.Is(sessionstate.GoingLive) || s.isNew.Load() || s.baseVersion == nil {
+		return false
+	}
+	dirty, err := s.content.Dirty()
+	return err == nil && !dirty
 }
 
 // notDurable tells of a new version that is there, while its program was to know it on disk.

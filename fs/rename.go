@@ -148,6 +148,7 @@ func (r *renaming) run(l *lockmgr.Lock) unix.Errno {
 			return e
 		}
 	}
+	r.commits.live.awaitWriters(r.from, r.fromSt)
 	replacing := r.markReplaced()
 	e = r.replace(l, own)
 	replacing(e == 0)

@@ -19,8 +19,8 @@ func (r *renaming) renameFile(l *lockmgr.Lock) unix.Errno {
 	defer r.nodes.paths.RUnlock()
 	to, from := r.changes(l)
 	if r.disk.versions != nil && !r.sameFile() {
-		from.Step = r.recorder.step(r.from.dir, r.from.name, from.Path, r.rules.versionSettings(from.Path), r.fromSt)
-		to.Step = r.recorder.step(r.to.dir, r.to.name, to.Path, r.rules.versionSettings(to.Path), r.toSt)
+		from.Step = r.recorder.step(r.from.dir, r.from.name, from.Path, r.rules.renamedSettings(from.Path), r.fromSt)
+		to.Step = r.recorder.step(r.to.dir, r.to.name, to.Path, r.rules.renamedSettings(to.Path), r.toSt)
 	}
 	var err error
 	if r.flags&unix.RENAME_EXCHANGE == 0 && to.Step.Keep().ID != "" && r.toSt.Nlink == 1 {

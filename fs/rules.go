@@ -55,6 +55,17 @@ func (ru *rules) versionSettings(path string) policy.Settings {
 	return ru.settings(path)
 }
 
+// renamedSettings are versionSettings for the names of a rename. A file that is live by its use
+// had a version before, and what a rename puts in its place is one.
+func (ru *rules) renamedSettings(path string) policy.Settings {
+	if ru.nodes.liveBy(path) == liveByUse {
+		if set := ru.policy.For(path); !ru.inDatabase(path, &set) {
+			return set
+		}
+	}
+	return ru.versionSettings(path)
+}
+
 // inDatabase reports whether a directory above the path holds one of the markers
 // in its settings.
 func (ru *rules) inDatabase(path string, set *policy.Settings) bool {
