@@ -83,6 +83,34 @@ func TestGetlkNamesTheHolder(t *testing.T) {
 	})
 }
 
+// Who may only read is told of other lockers by F_GETLK, and not of a writer, beside whom it
+// reads the version that there is: Samba asks so before each read.
+func TestGetlkBesideAWriter(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		m.WriteFile("x.lock", "x")
+		w, r := m.Client(t), m.Client(t)
+		fw := w.Open("f", unix.O_RDWR)
+		w.Write(fw, "new")
+		fr := r.Open("f", unix.O_RDONLY)
+		for _, kind := range []int{unix.F_RDLCK, unix.F_WRLCK} {
+			if got := r.OK(fcntlReq("getlk", fr, kind, 0, 0)).Lock; got.Type != unix.F_UNLCK {
+				t.Errorf("a reader that asks for type %d beside a writer is told %+v", kind, *got)
+			}
+		}
+		if got := r.ReadAt(fr, 10, 0); got != "old" {
+			t.Errorf("it reads %q", got)
+		}
+		w.MustClose(fw)
+		locker, fl := rangeLocker(t, m)
+		locker.OK(fcntlReq("setlk", fl, unix.F_WRLCK, 0, 0))
+		want := wire.Lock{Type: unix.F_WRLCK, PID: int32(locker.PID)}
+		if got := r.OK(fcntlReq("getlk", r.Open("x.lock", unix.O_RDONLY), unix.F_RDLCK, 0, 0)).Lock; *got != want {
+			t.Errorf("a reader beside a locker is told %+v, want %+v", *got, want)
+		}
+	})
+}
+
 // An open file description lock lasts as long as the last descriptor of it, and
 // its waiters and holders may be killed.
 func TestOpenFileLockEnds(t *testing.T) {

@@ -98,9 +98,12 @@ func (r *Room) mayStandFor(q *Request) bool {
 	return !ok || r.c.Engine.MayClaim(q.By, path)
 }
 
-// Test is the holder who keeps a lock from being granted (F_GETLK), nil if nobody does.
+// Test is the holder who keeps a lock from being granted (F_GETLK), nil if nobody does. Through
+// a descriptor for reading it is one who locks as well: some programs ask before they read
+// (Samba does), and a writer keeps no reader out.
 func (r *Room) Test(q *Request) *lockmgr.Holder {
 	a := r.ask(q)
+	a.Weak = a.Weak || !q.File.IsWritable()
 	return r.c.Engine.Test(a, r.Key(q.File, q.Class))
 }
 
