@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -62,6 +63,9 @@ var errSessionLeft = errors.New("the session has lost its name")
 // errNodeShared refuses an open for writing through a descriptor, or a bind mount, of a file
 // that others have open.
 var errNodeShared = errors.New("the file is open, and was opened anew through a descriptor (/dev/stdin, /proc/self/fd) or a bind mount of the file alone")
+
+// errSharedNow is errNodeShared for an open that may not wait.
+var errSharedNow = fmt.Errorf("%w: %w", lockmgr.ErrWouldBlock, errNodeShared)
 
 // isOwn reports whether the caller has the node open itself.
 func (o *opening) isOwn() bool {
@@ -135,13 +139,14 @@ func (o *opening) taken(s *session) unix.Errno {
 
 // takeOverSoon waits until nobody else has the node open any more. From now on
 // everybody who looks the name up gets another node for the committed inode, so
-// that only those are waited for who have it open already.
+// that only those are waited for who have it open already. A program that may not wait and
+// tries again by the name (Samba does, each second) is not kept out by them any more.
 func (o *opening) takeOverSoon(s *session) error {
 	k := o.k
-	if o.in.Flags&unix.O_NONBLOCK != 0 {
-		return lockmgr.ErrWouldBlock
-	}
 	o.names.setAside(k)
+	if o.in.Flags&unix.O_NONBLOCK != 0 {
+		return errSharedNow
+	}
 	timeout := time.NewTimer(s.settings.Wait)
 	defer timeout.Stop()
 	defer o.parking.showNodeWait(&nodeWait{c: o.c, path: s.path(), mode: s.heldLock().Request().Mode, since: time.Now(), until: time.Now().Add(s.settings.Wait)})()

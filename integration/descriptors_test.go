@@ -311,3 +311,37 @@ print(open(f"/proc/self/fd/{p}").read(), flush=True)
 		}
 	})
 }
+
+// A program that opens a file anew through a descriptor of it, does not wait, and tries again by
+// the name (Samba does all of that, once a second) is kept out by a reader the first time only:
+// the name leads to another inode of the kernel's then.
+func TestReopenedAgainBesideAReader(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		m.WriteFile("f", "old")
+		reader := m.Client(t)
+		view := reader.Open("f", unix.O_RDONLY)
+		c, tries, fd := m.Client(t), 0, -1
+		eventually(t, "the file is opened beside its reader", func() (ok bool) {
+			handle := c.Open("f", unix.O_PATH)
+			defer c.MustClose(handle)
+			tries++
+			got, err := c.TryOpen(fmt.Sprintf("/proc/self/fd/%d", handle), unix.O_RDWR|unix.O_NONBLOCK)
+			if err != nil && err != syscall.EAGAIN {
+				t.Fatalf("try %d: %v", tries, err)
+			}
+			fd = got
+			return err == nil
+		})
+		if tries == 1 {
+			t.Error("it did not meet the reader")
+		}
+		c.Write(fd, "new")
+		c.MustClose(fd)
+		if got := m.ReadFile("f"); got != "new" {
+			t.Errorf("f holds %q", got)
+		}
+		if got := reader.ReadAt(view, 10, 0); got != "old" {
+			t.Errorf("the reader's version became %q", got)
+		}
+	})
+}
