@@ -13,7 +13,7 @@ import (
 
 // Create makes and opens a file: open(2) with O_CREAT. The kernel holds the directory's lock:
 // nothing here waits.
-func (op *opens) Create(_ <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
+func (op *opens) Create(cancel <-chan struct{}, in *CreateRequest, name string, out *Created) unix.Errno {
 	dir, e := op.target(in.Node, name)
 	if e != 0 {
 		return e
@@ -39,9 +39,14 @@ func (op *opens) Create(_ <-chan struct{}, in *CreateRequest, name string, out *
 		}
 		return op.createPlain(c, in, dir, name, mode, true, out)
 	}
-	l, e := op.createLock(c, in, dir, name, set, records)
+	toRead := makesToRead(in.Flags, mode, set) && op.callers.txnOf(c) == nil
+	l, e := op.createLock(c, in, dir, name, set, records || toRead)
 	if e != 0 {
 		return e
+	}
+	if toRead && op.nodes.sessionAt(dir, name) == nil {
+		defer op.rules.table.Release(l)
+		return op.createToRead(cancel, c, in, dir, name, mode, out)
 	}
 	if records {
 		defer op.rules.table.Release(l)
@@ -211,18 +216,11 @@ func (op *opens) existing(c *caller, in *CreateRequest, dir *inode, name string)
 // createPlain makes the file at once: live files, and files that records are
 // appended to.
 func (op *opens) createPlain(c *caller, in *CreateRequest, dir *inode, name string, mode uint32, live bool, out *Created) unix.Errno {
-	dirfd := op.nodes.fdOf(dir)
-	flags := unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	flags := newFile
 	if !live {
 		flags |= int(in.Flags & (unix.O_SYNC | unix.O_DSYNC)) // the appender's
 	}
-	var fd int
-	err := op.nodes.trim.Spare(func() error {
-		return op.disk.makeAs(c, func() (err error) {
-			fd, err = unix.Openat(dirfd, name, flags, mode)
-			return err
-		})
-	})
+	fd, err := op.makeFile(c, dir, name, flags, mode)
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return op.openInstead(c, in, dir, name, live, out)
 	}

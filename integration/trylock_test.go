@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,36 @@ func TestTryRightAfterAClose(t *testing.T) {
 				t.Fatalf("flock without waiting: %v", err)
 			}
 			tries.OK(flockReq(read, unix.LOCK_UN))
+		}
+	})
+}
+
+// A file that is made by an open to read, as flock(1) opens it, is there at once: a second
+// "flock -n" finds it locked, and does not wait for the end of the first.
+func TestTrylockOfAFileJustMade(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		a, b := m.Client(t), m.Client(t)
+		const flags = unix.O_RDONLY | unix.O_CREAT
+		fa := a.Open("new", flags)
+		if st, err := b.Stat("new"); err != nil || st.Size != 0 {
+			t.Fatalf("another program finds %+v, %v", st, err)
+		}
+		a.OK(flockReq(fa, unix.LOCK_EX|unix.LOCK_NB))
+		fb := b.Open("new", flags)
+		if _, err := b.Do(flockReq(fb, unix.LOCK_EX|unix.LOCK_NB)); err != syscall.EAGAIN {
+			t.Errorf("the second lock: %v, want EAGAIN", err)
+		}
+		if _, err := b.TryOpen("new", flags|unix.O_EXCL); err != syscall.EEXIST {
+			t.Errorf("O_EXCL: %v, want EEXIST", err)
+		}
+		a.MustClose(fa)
+		b.OK(flockReq(fb, unix.LOCK_EX|unix.LOCK_NB))
+		b.MustClose(fb)
+		if err := a.Save("new", "text"); err != nil {
+			t.Error(err)
+		}
+		if got := m.ReadFile("new"); got != "text" {
+			t.Errorf("it holds %q", got)
 		}
 	})
 }
