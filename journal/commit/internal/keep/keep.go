@@ -237,8 +237,9 @@ func (s *Keeper) KeepCopyOf(dir int, name string, k Keep) error {
 }
 
 // KeepCopy makes the content id of the history a copy of fd, which gets its name
-// when it is complete. It is not synced: one that a power cut has cut short has
-// the wrong size, and is dropped when the history is opened.
+// when it is complete. What it holds is written to the disk before, for after a power cut
+// its size says that it is whole. It is not synced: it may be gone, or have the wrong size,
+// and is dropped then when the history is opened.
 func (s *Keeper) KeepCopy(as disk.Runner, fd int, id string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -275,7 +276,11 @@ func (s *Keeper) copyOld(as disk.Runner, from, to int, st *unix.Stat_t) error {
 	case st.Size > MaxKeptCopy:
 		return errTooLarge
 	default:
-		if err := s.disk.CopyContent(as, from, to, st.Size); err != nil {
+		err := s.disk.CopyContent(as, from, to, st.Size)
+		if err == nil {
+			err = s.disk.Do("writeback", func() error { return journal.WriteBack(to) })
+		}
+		if err != nil {
 			return err
 		}
 	}
