@@ -31,8 +31,9 @@
 // A line is bounded: of an event that would have a longer one texts are cut and lists
 // left out, and "shortened" says so.
 //
-// Lines are not synced. A crash of the process loses nothing, a crash of the machine the
-// end: what it leaves of a line, and zeros, Open cuts off.
+// Lines are not synced, but those of the kept part before it gets its name. A crash of the
+// process loses nothing, a crash of the machine the end: what it leaves of a line, and zeros,
+// Open cuts off.
 //
 // # Mutex
 //

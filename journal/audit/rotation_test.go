@@ -9,7 +9,7 @@ import (
 
 var errFull = errors.New("no space")
 
-var rotationSteps = []string{"leave", "keep", "forget", "pass on", "begin"}
+var rotationSteps = []string{"sync", "leave", "keep", "forget", "pass on", "begin"}
 
 // busyTrail is a trail to which one user has written a little and another one much, whose
 // events are numbered.

@@ -131,6 +131,9 @@ func (t *Trail) replaceKeptLocked(write func(*bufio.Writer) error) error {
 	if err == nil {
 		size, err = f.Seek(0, io.SeekCurrent)
 	}
+	if err == nil { // what it replaces is on the disk
+		err = t.step("sync", f.Sync)
+	}
 	if err == nil {
 		err = t.step("leave", func() error { return rename(t.dir, oldName, leavingName) })
 	}
