@@ -39,6 +39,7 @@ type Log struct {
 	space   int64 // up to where space is reserved
 	buf     []byte
 	rewrite *Rewrite // one that is under way
+	lost    error    // of a sync that failed: the file may lack something until it is rewritten
 	closed  bool
 }
 
@@ -141,26 +142,31 @@ func (l *Log) Size() int64 {
 	return l.size
 }
 
-// Sync returns when every record appended before the call is on disk.
+// Sync returns when every record appended before the call is on disk. Where that fails once
+// it fails until the log is rewritten: the kernel tells of a lost write once and forgets it.
 func (l *Log) Sync() error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	l.mu.Lock()
 	file, size := l.file, l.size
-	done := l.closed || l.synced == size
+	err, done := l.lost, l.closed || l.synced == size
 	l.mu.Unlock()
-	if done {
-		return nil
+	if err != nil || done {
+		return err
 	}
-	if err := datasync(file.File); err != nil {
-		return fmt.Errorf("%s: %w", l.name, err)
+	err = datasync(file.File)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", l.name, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == file {
+	switch {
+	case err != nil:
+		l.lost = err
+	case l.file == file:
 		l.synced = max(l.synced, size)
 	}
-	return nil
+	return err
 }
 
 // Close syncs and closes the log.

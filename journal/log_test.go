@@ -199,3 +199,30 @@ func BenchmarkLogAppend(b *testing.B) {
 		check(b, l.Append(r))
 	}
 }
+
+// A sync that has failed is told of again, though the kernel tells it once, until the log
+// is another file.
+func TestLogSyncThatHasFailed(t *testing.T) {
+	o := newOpener(t)
+	l, _ := mustOpenLog(o)
+	check(t, l.Append([]byte("perhaps lost")))
+	good := l.file.File
+	noDisk, other, err := os.Pipe()
+	check(t, err)
+	defer noDisk.Close()
+	defer other.Close()
+	l.file.File = noDisk
+	if l.Sync() == nil {
+		t.Fatal("a pipe was synced")
+	}
+	l.file.File = good
+	if l.Sync() == nil {
+		t.Error("it is taken to be on disk")
+	}
+	rw, err := l.StartRewrite()
+	check(t, err)
+	check(t, rw.Add([]byte("perhaps lost")))
+	check(t, rw.Commit())
+	check(t, l.Append([]byte("more")))
+	check(t, l.Sync())
+}

@@ -130,7 +130,7 @@ func (rw *Rewrite) Commit() error {
 	if l.file != nil {
 		_ = l.file.release() // what it held is in the new one
 	}
-	l.file, l.size, l.synced, l.space, l.rewrite = newLogFile(rw.file), rw.size, rw.size, rw.size, nil
+	l.file, l.size, l.synced, l.space, l.rewrite, l.lost = newLogFile(rw.file), rw.size, rw.size, rw.size, nil, nil
 	rw.done = true
 	return statedir.Sync(l.dir)
 }

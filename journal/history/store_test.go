@@ -404,3 +404,23 @@ func TestFailingSyncIsToldOnce(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }
+
+// A log that could not be brought to the disk may lack something, and is rewritten.
+func TestLogIsRewrittenAfterAFailingSync(t *testing.T) {
+	w := newWorld(t, Options{asleep: true, Tick: time.Hour})
+	w.save("f", "one", 10)
+	w.save("f", "two", 10)
+	before := w.stat(".state/history/log").Ino
+	well := w.s.sync
+	w.s.sync = func() error { return unix.EIO }
+	w.s.syncLog()
+	w.s.sync = well
+	w.s.tidy()
+	if w.stat(".state/history/log").Ino == before {
+		t.Error("it goes on in the same file")
+	}
+	w.reopen(false)
+	if got := w.show("f"); got != "1 commit \"one\"\n2 commit now\n" {
+		t.Errorf("versions\n%s", got)
+	}
+}

@@ -31,14 +31,20 @@ func (s *Store) housekeep() {
 	}
 }
 
-// syncLog brings the log to the disk. It says once if that fails, and again only when it has
-// been well in between: a disk may be read-only for weeks.
+// syncLog brings the log to the disk. Where that fails the file may lack something, and is
+// rewritten. It says once if it fails, and again only when it has been well in between: a disk
+// may be read-only for weeks.
 func (s *Store) syncLog() {
 	err := s.sync()
 	if err != nil && !s.unsynced {
 		s.o.Logf("history: %v", err)
 	}
 	s.unsynced = err != nil
+	if err != nil {
+		s.mu.Lock()
+		s.stale = true
+		s.mu.Unlock()
+	}
 }
 
 func (s *Store) wake() {
