@@ -89,6 +89,7 @@ type Store struct {
 	buf      []byte    // scratch space of logLocked
 	stale    bool      // the log does not say what is known, and has to be rewritten
 	failing  bool      // that has been complained about
+	helpless bool      // the log has no room, and contents that went have made none
 	settling []settled // while the history is opened
 }
 
@@ -324,7 +325,7 @@ func (s *Store) logLocked(r *record.Record) (at int64) {
 	b := r.AppendTo(s.buf[:0])
 	s.buf = b
 	at, err := s.put(b)
-	for isNoRoom(err) {
+	for drops := 0; isNoRoom(err) && drops < maxDrops && !s.helpless; drops++ {
 		it := s.kept.Oldest(s.staysLocked)
 		if it == nil {
 			break
@@ -333,6 +334,7 @@ func (s *Store) logLocked(r *record.Record) (at int64) {
 		s.emptyLocked()
 		at, err = s.put(b)
 	}
+	s.helpless = isNoRoom(err)
 	if err != nil {
 		s.failedLocked(err)
 		s.wake()
@@ -340,6 +342,10 @@ func (s *Store) logLocked(r *record.Record) (at int64) {
 	}
 	return at
 }
+
+// maxDrops bounds how many contents a record takes the room of: where that much does not make
+// room, more would not either, as where a snapshot holds what is removed.
+const maxDrops = 16
 
 // inMemory is the first place of records that are in memory alone.
 const inMemory = 1 << 39

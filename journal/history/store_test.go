@@ -424,3 +424,26 @@ func TestLogIsRewrittenAfterAFailingSync(t *testing.T) {
 		t.Errorf("versions\n%s", got)
 	}
 }
+
+// Where the log finds no room, though old versions give way, not all of them do: it is not they
+// that take it. The record is in the next rewrite.
+func TestLogWithoutRoomTakesFewVersions(t *testing.T) {
+	w := newWorld(t, Options{asleep: true, Tick: time.Hour})
+	for i := range 50 {
+		w.save("f", fmt.Sprint("content ", i), 100)
+	}
+	put := w.s.put
+	w.s.put = func([]byte) (int64, error) { return 0, unix.ENOSPC }
+	for range 10 {
+		w.save("g", "new", 0)
+	}
+	w.s.put = put
+	if kept := len(w.s.KeptOf("f")); kept < 49-16 || kept == 49 {
+		t.Errorf("of 49 versions %d are left", kept)
+	}
+	w.s.tidy()
+	w.reopen(true)
+	if got := w.show("g"); !strings.HasPrefix(got, "1 commit\n") || !strings.Contains(got, "10 commit now") {
+		t.Errorf("versions of what was saved meanwhile\n%s", got)
+	}
+}
