@@ -17,6 +17,9 @@ const (
 	sectorSize = 512     // the smallest unit that a disk writes or loses
 )
 
+// MaxRecord is how many bytes a record of a Log has at most.
+const MaxRecord = maxPayload
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ErrCorrupt is what errors.Is finds in every *CorruptError.

@@ -84,6 +84,9 @@ func (c *copying) run() error {
 		c.q.addLocked(p.claim)
 		a := &c.q.asked[0]
 		b, loose := c.record(a), x.files.At(p.file).loose && a.current
+		if len(b) > journal.MaxRecord {
+			continue // its path is too long; all others are written
+		}
 		c.at[p.version] = arena.OffsetOf(c.rw.Next())
 		if err := c.rw.Add(b); err != nil {
 			return err

@@ -447,3 +447,22 @@ func TestLogWithoutRoomTakesFewVersions(t *testing.T) {
 		t.Errorf("versions of what was saved meanwhile\n%s", got)
 	}
 }
+
+// A path that is too long for a record, as a directory that was moved far down may give one to
+// a file, keeps nothing else from being written.
+func TestRewriteWithAPathThatIsTooLong(t *testing.T) {
+	w := newWorld(t, Options{asleep: true, Tick: time.Hour})
+	w.save("f", "one", 10)
+	w.save("f", "two", 10)
+	w.s.Add(Version{Path: strings.Repeat(strings.Repeat("\x01", 250)+"/", 800) + "x", Event: Commit})
+	w.save("f", "three", 10)
+	before := w.stat(".state/history/log").Ino
+	w.s.tidy()
+	if w.s.stale || w.stat(".state/history/log").Ino == before {
+		t.Error("the log is not rewritten")
+	}
+	w.reopen(true)
+	if got := w.show("f"); got != "1 commit \"one\"\n2 commit \"two\"\n3 commit now\n" {
+		t.Errorf("versions\n%s", got)
+	}
+}
