@@ -15,8 +15,8 @@ import (
 
 // Options configures a Table.
 type Options struct {
-	// FirstToken is the first fencing token to hand out; 0 means 1. Whoever
-	// wants tokens to rise over restarts passes one that was never used.
+	// FirstToken is the first fencing token to hand out; 0 means 1. A caller
+	// that wants tokens to rise over restarts passes one that was never used.
 	FirstToken uint64
 }
 
@@ -49,7 +49,7 @@ type Table struct {
 	lapsed   int      // holders whose lease has expired
 	stolen   []Holder // for Stolen
 	fresh    []*Lock  // holders since the order was last looked at
-	suspects []*Lock  // waiters that may not stand where they are to stand
+	suspects []*Lock  // waiters whose place in the order may be wrong
 	newcomer *Lock    // the waiter that has just come
 	sorted   uint64   // the token when the order was last looked at
 	search   turns.Search[Lock, place]
@@ -65,8 +65,8 @@ func New(o Options) *Table {
 	return t
 }
 
-// Version is a number that rises whenever Snapshot would answer differently, but
-// for the times of heartbeats.
+// Version is a number that rises whenever Snapshot would answer differently, apart
+// from the times of heartbeats.
 func (t *Table) Version() uint64 { return t.version.Load() }
 
 // Acquire asks for a lock. It is granted at once (Held) or waits in the queue
@@ -101,11 +101,12 @@ func newLock(t *Table, r *Request) *Lock {
 	return l
 }
 
-// enter grants a new lock or lets it wait. One that converts another is granted.
+// enter grants a new lock, lets it wait, or ends it. A lock that converts another one of
+// its owner is granted.
 //
-// One that does not wait must not move those who do. So it stands in a queue
-// only where no holder is in its way: there it depends on nobody, and nobody
-// else is moved when it is let ahead of whom it conflicts with (see lead).
+// A lock with noWait must not change the order of the waiters. So it enters the queue only if
+// no holder blocks it: then it depends on nobody, and lead, which may put it before waiters
+// that it conflicts with, moves nothing else along with it.
 func (t *Table) enter(l *Lock, converts, noWait bool) error {
 	t.seq++
 	l.seq = t.seq
