@@ -17,11 +17,11 @@ const maxOpenLine = 1 << 20
 
 // ByLines reports whether what is appended to a file can be judged without the rest of it.
 func ByLines(v *policy.Validation) bool {
-	return v == nil || !v.NonEmpty && ofTheWhole(v) == ""
+	return v == nil || !v.NonEmpty && wholeJudge(v) == ""
 }
 
-// ofTheWhole is the validator that looks at the whole of the content, "" if none does.
-func ofTheWhole(v *policy.Validation) string {
+// wholeJudge is the validator that looks at the whole of the content, "" if none does.
+func wholeJudge(v *policy.Validation) string {
 	for _, f := range v.Formats {
 		if f != policy.JSONL {
 			return string(f)
@@ -33,7 +33,8 @@ func ofTheWhole(v *policy.Validation) string {
 	return ""
 }
 
-// ByLines is ByLines for all of some paths.
+// ByLines reports whether what is appended to a file with these paths can be judged, by the
+// rules of each of them, without the rest of it.
 func (j *Judge) ByLines(paths []string) bool {
 	return !slices.ContainsFunc(paths, func(path string) bool { return !ByLines(j.Rules(path)) })
 }
@@ -53,7 +54,7 @@ func (j *Judge) Lines(paths []string, fd int, b []byte) error {
 		if v == nil {
 			continue
 		}
-		if err := judgedAsWhole(v); err != nil {
+		if err := refuseJudgedAsWhole(v); err != nil {
 			return err
 		}
 		if err := lines(v, fd, b); err != nil {
@@ -71,16 +72,17 @@ func (j *Judge) Cut(path string, fd int, size int64) error {
 	if v == nil {
 		return nil
 	}
-	if err := judgedAsWhole(v); err != nil {
+	if err := refuseJudgedAsWhole(v); err != nil {
 		return err
 	}
 	return cut(v, fd, size)
 }
 
-// judgedAsWhole refuses to change a file bit by bit whose content is judged as a whole: it has got
-// a name whose policy wants that since it was opened. What is appended cannot make it empty.
-func judgedAsWhole(v *policy.Validation) error {
-	by := ofTheWhole(v)
+// refuseJudgedAsWhole refuses the change of a part of a file whose content v judges as a whole.
+// An open leads to such changes only under other rules: since then the file has got a name with
+// these. The rule that a file is not empty needs no refusal, for what is appended keeps it.
+func refuseJudgedAsWhole(v *policy.Validation) error {
+	by := wholeJudge(v)
 	if by == "" {
 		return nil
 	}
@@ -88,9 +90,9 @@ func judgedAsWhole(v *policy.Validation) error {
 }
 
 // lines judges bytes that are about to be appended to the file behind fd, which is open for
-// reading: the size that the file has then, and where v judges each line, the lines that
-// they end, the first of which may have begun in the file. It returns a *validate.Refusal of
-// what may not be appended, and another error if the file cannot be read.
+// reading. It judges the size that the file has then and, where v judges each line, the lines
+// that the bytes end; the first of these may have begun in the file. It returns a
+// *validate.Refusal of what may not be appended, and another error if the file cannot be read.
 func lines(v *policy.Validation, fd int, b []byte) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -129,7 +131,7 @@ func cut(v *policy.Validation, fd int, size int64) error {
 	return nil
 }
 
-// fits judges a size that a file is about to have.
+// fits refuses a size, in bytes, that is above the bound of v.
 func fits(v *policy.Validation, size int64) error {
 	if v.MaxSize == 0 || size <= v.MaxSize {
 		return nil
