@@ -39,10 +39,11 @@ type Config struct {
 	Looks *account.Rate // how many descriptors may be looked at for each user
 	File  File
 	UID   uint32        // the user whom looks are charged to
-	Since lockmgr.Birth // when the file was opened: who is older has inherited no descriptor of it
-	// Doubts: a process that is hidden may hold the file even when it has closed as many
-	// descriptors of it as it has opened. Where it is the daemon's own user who writes it, its
-	// processes are shown, but for those that hide themselves (PR_SET_DUMPABLE): then they do not.
+	Since lockmgr.Birth // when the file was opened: an older process has inherited no descriptor of it
+	// Doubts says that a process which the kernel hides from the daemon may hold the file even
+	// when it has closed as many descriptors of it as it has opened. It is false where the
+	// daemon's own user writes the file: the kernel shows that user's processes, apart from those
+	// that hide themselves (PR_SET_DUMPABLE), and of these the count is believed.
 	Doubts bool
 }
 
@@ -56,24 +57,24 @@ type Set struct {
 	mappable   bool        // somebody opened it to read and write: mmap(2) needs the right to read
 	onlyMapped atomic.Bool // somebody was seen to have it mapped, and no descriptor of it
 	unseen     atomic.Bool // see IsUnseen
-	// unlooked has closed its descriptor, and whether it has another was not looked up; nil:
-	// there is no such look to be made.
+	// unlooked is a process that has closed its descriptor, and at which the look for another
+	// descriptor was put off; nil if no look is pending.
 	unlooked atomic.Pointer[lockmgr.Owner]
 }
 
 // member is a process that was noted.
 type member struct {
 	lockmgr.Owner
-	// open is how many descriptors it has opened and not closed yet. It is exact for who has
-	// neither been given a descriptor nor made a second one of one; else it may be too low.
+	// open is how many descriptors it has opened and not closed yet. It may be too low if the
+	// process was given a descriptor, or has duplicated one.
 	open int
 }
 
-// New makes a set of which nobody is.
+// New makes an empty set.
 func New(c Config) *Set { return &Set{c: c, seen: map[int32]member{}} }
 
-// Note adds a process that uses a descriptor of the file. One of which nothing is known
-// cannot be looked at, and is left out.
+// Note adds a process that uses a descriptor of the file. A process of which nothing is known
+// (pid 0) cannot be looked at, and is left out.
 func (s *Set) Note(o lockmgr.Owner) { s.note(o, 0) }
 
 // note adds a process, and what it has opened (1) or closed (-1) to what it has open.
@@ -112,8 +113,8 @@ func (s *Set) Seen() []lockmgr.Owner {
 	return out
 }
 
-// members lists the pids of those who were noted and live and of all that descend from
-// them, each once. The dead are forgotten, but for the one that closes.
+// members lists the pids of the noted processes that live and of all their descendants, each
+// once. It forgets the dead ones, apart from the one that closes.
 func (s *Set) members(by *Closer) []int32 {
 	out := make([]int32, 0, len(s.seen)+4)
 	have := map[int32]bool{}
@@ -142,8 +143,8 @@ func (s *Set) members(by *Closer) []int32 {
 	return out
 }
 
-// charge charges a look at a process to the user; false if that has had too many
-// descriptors looked at already.
+// charge charges a look at a process to the user. It returns false if the user has had too
+// many descriptors looked at already: then no look may be made.
 func (s *Set) charge(pid int32) (ok bool) {
 	return !s.c.Looks.Bounds(s.c.UID) || s.c.Looks.Spend(s.c.UID, s.c.Procs.Descriptors(pid), time.Now())
 }
@@ -167,8 +168,8 @@ func (s *Set) look(pid int32) sight {
 	return s.judge(pid, file, w, err)
 }
 
-// lookAtOwner is look for the owner of the file, which may be the process that closes it. One of
-// which nothing is known is hidden.
+// lookAtOwner is look for the process whose file it is, which may be the one that closes it. A
+// process of which nothing is known is hidden.
 func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) sight {
 	if o.PID == 0 {
 		return hidden
@@ -181,8 +182,8 @@ func (s *Set) lookAtOwner(o lockmgr.Owner, by *Closer) sight {
 	return s.judge(o.PID, file, w, err)
 }
 
-// judge says whether a process holds the file of which a look has shown it to have w
-// descriptors to write.
+// judge says whether a process holds the file, after a look that has shown w descriptors to
+// write it, or has failed with err.
 func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	switch {
 	case err == nil && w > 0, errors.Is(err, proc.ErrBusy), proc.IsHidden(err) && s.seen[pid].open > 0:
@@ -195,8 +196,8 @@ func (s *Set) judge(pid int32, file proc.File, w int, err error) sight {
 	return free
 }
 
-// mayHold reports whether a process that is not shown may hold the file: it has used it, or was born
-// since it was opened.
+// mayHold reports whether a process that the kernel does not show may hold the file: it has
+// used the file, or was born after the file was opened.
 func (s *Set) mayHold(pid int32) bool {
 	if _, seen := s.seen[pid]; seen {
 		return true
@@ -205,8 +206,8 @@ func (s *Set) mayHold(pid int32) bool {
 	return err != nil || lockmgr.Birth{Tick: th.Owner.Start, PID: pid}.After(s.c.Since)
 }
 
-// maps finds out whether a process has the file mapped to write it, and notes if so: no
-// descriptor of it was found.
+// maps finds out whether a process, of which no descriptor was found, has the file mapped to
+// write it. If so, the file is noted as only mapped.
 func (s *Set) maps(pid int32, file, backing proc.File) bool {
 	mapped, err := s.c.Procs.MapsWritable(pid, file, backing)
 	if !mapped && !errors.Is(err, proc.ErrBusy) {
@@ -226,22 +227,22 @@ type Closer struct {
 	Program string // that it runs; "" if it was not looked at: it may be in execve
 	Exiting bool   // its descriptors and mappings are gone already
 	Killed  bool   // by a signal
-	// Unheld: a look after this close has shown that nobody of the holder set has the file.
+	// Unheld says that a look after this close has shown that nobody in the holder set has the file.
 	Unheld bool
 
 	// children are its descendants at the time of the close.
 	children []int32
-	// held are those children that a look has shown to hold the file, for the first
-	// judgement of who does: one that closes it after that sends a FLUSH of its own.
+	// held are the children that a look has shown to hold the file. The first Find believes that
+	// without another look: a child that closes the file later sends a FLUSH of its own.
 	held []int32
 }
 
-// sawHolding reports whether a look has shown that a process holds the file. One that did
-// not hold it may have been given it since.
+// sawHolding reports whether a look has shown that a process holds the file. If it returns
+// false, the process may have been given the file since.
 func (by *Closer) sawHolding(pid int32) bool { return by != nil && slices.Contains(by.held, pid) }
 
-// NoteChildren adds the descendants who inherited the descriptor of a process that closes
-// its own: once it is dead nobody knows whose children they were.
+// NoteChildren adds the descendants that have inherited a descriptor from the process that
+// closes its own: once that is dead, nobody knows whose children they were.
 func (s *Set) NoteChildren(by *Closer) {
 	if by.Owner.PID == 0 {
 		return
