@@ -13,8 +13,9 @@
 // A base is what it was, or it is not there. What stands under its descriptor is compared
 // with its stamp when it is asked for: it may have been written to since, and whoever
 // reaches the directory otherwise may have given the name to another file before the
-// descriptor was opened. Numbers begin anew for a key that was forgotten; a version that
-// was replaced before somebody has read "it" is another one.
+// descriptor was opened. The numbers of a key begin anew once it was forgotten. So the number
+// alone is not enough: a base that was replaced before a program read the version of that
+// number is the content of another version.
 //
 // At most MaxCount are kept, with MaxBytes together; what was used longest ago goes first.
 //
@@ -122,8 +123,8 @@ func (s *Store) dropLocked(at id) {
 	}
 }
 
-// Content is what the version of the key held that the basis speaks of. It is not to be
-// changed.
+// Content returns what the version held that the basis names, of the file with the key. The
+// caller must not change it. It returns false if that content is not kept any more.
 func (s *Store) Content(key knowledge.Key, of *knowledge.Basis) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,6 +144,8 @@ func (s *Store) Content(key knowledge.Key, of *knowledge.Basis) ([]byte, bool) {
 	return data, true
 }
 
+// findLocked finds the base that the basis names: by its number or, if a directory above the
+// file was renamed since, by its stamp.
 func (s *Store) findLocked(key knowledge.Key, of *knowledge.Basis) (at id, kept *base) {
 	at = id{key: key, number: of.Version}
 	kept = s.list[at]
