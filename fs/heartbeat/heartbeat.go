@@ -42,8 +42,8 @@ type Procs interface {
 
 // Engine knows what locks stand for.
 type Engine interface {
-	// Timed reports whether the lease has nothing to do with what its holder does, and
-	// then whether it is in force: whoever has claimed by a file sends heartbeats of its own.
+	// Timed reports whether the lease does not depend on signs of life of its holder, and
+	// then whether it is in force: the holder of a claim file sends heartbeats of its own.
 	Timed(l *lockmgr.DueLease) (timed, inForce bool)
 	// Used reports whether something was done with what the lock stands for since
 	// l.Since. If not, others are the processes beside the owner that work under it.
@@ -80,8 +80,8 @@ type vitals struct {
 	each  map[int32]proc.Pulse
 }
 
-// forget is for how long is remembered what nobody asks for.
-const forget = time.Hour
+// keepUnasked is how long what was seen of a process is kept while no lease depends on it.
+const keepUnasked = time.Hour
 
 // New makes a heart that rests until it is armed.
 func New(c Config) *Heart { return &Heart{c: c, seen: map[lockmgr.Owner]*vitals{}} }
@@ -110,7 +110,7 @@ func (h *Heart) at(t time.Time) {
 	}
 }
 
-// IsFree reports whether no round is under way, for whose end another one may wait.
+// IsFree reports whether no round is under way. A simulation asks, which must not wait for one.
 func (h *Heart) IsFree() bool {
 	if !h.round.TryLock() {
 		return false
@@ -140,7 +140,7 @@ func (h *Heart) beat() {
 		}
 	}
 	for o, v := range h.seen {
-		if len(v.each) == 0 || now.Sub(v.at) > forget {
+		if len(v.each) == 0 || now.Sub(v.at) > keepUnasked {
 			delete(h.seen, o)
 		}
 	}
@@ -172,7 +172,7 @@ func (h *Heart) alive(l *lockmgr.DueLease, now time.Time) bool {
 }
 
 // ownerAlive reports whether a process or a descendant of it has shown life since a
-// moment. Of one that is seen for the first time that is taken for granted, unless it is
+// moment. A process that is looked at for the first time counts as one that has, unless it is
 // stopped or dead.
 func (h *Heart) ownerAlive(o lockmgr.Owner, since, now time.Time) bool {
 	if o.PID == 0 {

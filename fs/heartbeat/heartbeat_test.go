@@ -416,7 +416,7 @@ func TestForgotten(t *testing.T) {
 		w.table.Release(g)
 		w.start(30).works = true
 		w.lease(owner(30), lockmgr.Session, "h")
-		time.Sleep(forget + 2*ttl)
+		time.Sleep(keepUnasked + 2*ttl)
 		synctest.Wait()
 		if n := seen(); n != 1 {
 			t.Errorf("%d processes are remembered after an hour, want 1", n)
