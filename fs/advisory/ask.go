@@ -24,7 +24,7 @@ type Request struct {
 	Cancel <-chan struct{} // closed when a signal comes
 }
 
-// client is who is to have the lock.
+// client is whom the lock table is to give the lock.
 func (q *Request) client() Client {
 	if q.Class == lockmgr.Flock {
 		return Client{lockmgr.Flock, q.File.ID()}
@@ -35,8 +35,8 @@ func (q *Request) client() Client {
 // An Ask is a request as it is asked of the lock table.
 type Ask struct {
 	Request
-	Client Client // who is to have the lock
-	Weak   bool   // it binds those alone who lock
+	Client Client // whom the lock table is to give the lock
+	Weak   bool   // it keeps out other lockers alone, and not writers that do not lock
 	// Owner is the process that is to own the lock in place of the caller's, with its
 	// ancestors; nil: the caller's does.
 	Owner   *lockmgr.Owner
@@ -52,8 +52,9 @@ func (r *Room) ask(q *Request) *Ask {
 	return a
 }
 
-// attribute gives a flock to whom it belongs: the eldest of the caller's ancestors in a row
-// who have the file open.
+// attribute gives a flock to the process to which it belongs: flock(1) locks a descriptor of the
+// script that calls it. Going up from the caller, that is the last ancestor before the first
+// one that does not have the file open.
 func (a *Ask) attribute() {
 	if a.By.Foreign() {
 		return
@@ -67,11 +68,11 @@ func (a *Ask) attribute() {
 	}
 }
 
-// asks is how often a question is asked that nobody answers: on a busy machine an answer may come too
-// late. A shell to which its lock does not belong would wait for it.
+// asks is how often isOpenIn asks while it gets an error: on a busy machine an answer may come
+// too late. A shell to which its own lock was not given would wait for it.
 const asks = 4
 
-// isOpenIn reports whether a process is seen to have the file open.
+// isOpenIn reports whether a look shows that a process has the file open.
 func (a *Ask) isOpenIn(pid int32) bool {
 	for range asks {
 		if n, err := a.File.Opens(pid); err == nil {
@@ -98,8 +99,8 @@ func (r *Room) mayStandFor(q *Request) bool {
 	return !ok || r.c.Engine.MayClaim(q.By, path)
 }
 
-// Test is the holder who keeps a lock from being granted (F_GETLK), nil if nobody does. Through
-// a descriptor for reading it is one who locks as well: some programs ask before they read
+// Test returns a holder that keeps a lock from being granted (F_GETLK), nil if there is none. Through
+// a descriptor for reading it is one that locks as well: some programs ask before they read
 // (Samba does), and a writer keeps no reader out.
 func (r *Room) Test(q *Request) *lockmgr.Holder {
 	a := r.ask(q)
