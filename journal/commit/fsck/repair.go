@@ -26,12 +26,13 @@ import (
 // are kept aside, too. No bytes are removed for which the reason cannot be read.
 //
 // It returns what was found, with what was done about each, and what is found
-// afterwards that was not there before. What has no Done is as it was. logf takes
-// what the journal has to say. No daemon may have the data root.
+// afterwards that was not there before. A finding without Done is as it was. Nothing is done
+// if the state directory is not latchfs's, or the journal of another version: the findings say
+// so. logf takes what the journal has to say. No daemon may have the data root.
 func (c *Checked) Repair(ctx context.Context, logf func(string, ...any)) ([]journal.Finding, error) {
 	switch {
 	case c.notOurs:
-		return c.Findings, nil // Findings says so
+		return c.Findings, nil
 	case c.journal.Foreign:
 		return c.Findings, nil
 	}
@@ -48,10 +49,10 @@ func (c *Checked) Repair(ctx context.Context, logf func(string, ...any)) ([]jour
 type repair struct {
 	c     *Checked
 	done  map[string]string // what was done, by key of the finding
-	aside string
+	aside string            // the name that the old journal has now; "" if it was not replaced
 }
 
-// key and intentKey are what a finding is told by from others.
+// key and intentKey identify a finding.
 func key(kind, path string) string { return kind + "\x00" + path }
 func intentKey(id uint64) string   { return FindIntent + "\x00" + strconv.FormatUint(id, 10) }
 
@@ -164,7 +165,7 @@ func (p *repair) replaceJournal(ctx context.Context) error {
 	if err := p.salvage(ctx); err != nil {
 		return err
 	}
-	// What was salvaged is not worth much before it is on disk.
+	// What was salvaged has to be on disk before the records that named it are put aside.
 	err := p.c.disk.Do("syncfs", func() error { return unix.Syncfs(p.c.disk.StateFD()) })
 	if err != nil {
 		return err
