@@ -14,7 +14,8 @@ import (
 	"latchfs/journal/history"
 )
 
-// This file is who is asked before records are appended, and who is told of them.
+// This file answers what an appender asks before it appends records, and passes on what it
+// tells of them.
 
 // JudgesLines implements records.Judge.
 func (is appended) JudgesLines() bool { return is.judging.judge.JudgesLines(is.Path()) }
@@ -58,7 +59,9 @@ func (is appended) KillSuid(of records.ID, fd int, uid, gid uint32) unix.Errno {
 	return errnoOf(is.handles.killSuidOf(n, fd, func(g uint32) bool { return g == gid || uid == is.c.UID() && is.c.InGroup(g) }))
 }
 
-// ShowEnd implements records.Kernel. Whoever asks next sees the record, as its writer expects.
+// ShowEnd implements records.Kernel. The next program that asks for the attributes sees the
+// record, as its writer expects. The kernel knows the new size already at the node through
+// which the record was written.
 func (is appended) ShowEnd(of records.ID, fd int, on appends.Occasion) {
 	is.nodes.mu.Lock()
 	n := is.nodes.inodes[keyOf(of)]
@@ -178,7 +181,7 @@ func (is appended) keep(b []byte, e unix.Errno, reason string, why error) {
 	is.reports.explain(x)
 }
 
-// reject puts them there, and returns under which name.
+// reject puts the bytes under rejected/, and returns the name of the entry.
 func (is appended) reject(b []byte, path string, e unix.Errno, reason string, why error) (id string, err error) {
 	n := is.h.n
 	var st unix.Stat_t
@@ -217,8 +220,9 @@ func (is appended) Warnf(format string, args ...any) { is.disk.log.Warnf(format,
 // appendedOps are what the kinds of changes are called.
 var appendedOps = [...]string{records.Appended: opAppend, records.Stored: opOpen, records.Truncated: opTruncate}
 
-// Change implements records.Listener. The history and the audit trail hear of records in another
-// way: when the appender is closed. Where nobody else asks for them nobody is told.
+// Change implements records.Listener. The history and the audit trail hear of appended records
+// in another way: when the appender is closed. The change is nil where nothing else needs it:
+// no version of the file is known to a program, and no read claims files.
 func (is appended) Change(what records.What, was *unix.Stat_t) records.Change {
 	p := is.place()
 	if p.dir == nil {

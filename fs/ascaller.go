@@ -23,8 +23,8 @@ func (cs *callers) asSender(h *handle, in *Request, cached bool, do func() error
 	return cs.disk.asUser(in.UID, in.GID, do)
 }
 
-// mayOpenName is Caller.MayOpen for the file that has a name. It may be another one than st by
-// now, if a relative, who has the same lock, has just saved it: st is what was judged.
+// mayOpenName is Caller.MayOpen for the file that has a name. By now that may be another file than
+// st, if a process of the same owner has just saved it: st becomes the file that was judged.
 func (cs *callers) mayOpenName(c *caller, dir *inode, name string, st *unix.Stat_t, flags uint32) unix.Errno {
 	fd, err := unix.Openat(cs.nodes.fdOf(dir), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

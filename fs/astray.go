@@ -47,7 +47,8 @@ type recentRename struct {
 // maxLost bounds how many names are remembered.
 const maxLost = 8
 
-// newRename is for noteRenamedLocked, which cannot ask what time it is.
+// newRename begins the note that noteRenamedLocked makes. It asks /proc for the time, which
+// must not be done while nodes.mu is held.
 func (as *astray) newRename() recentRename {
 	return recentRename{at: time.Now(), tick: as.callers.proc.Now().Tick, came: map[int32]dkey{}}
 }
@@ -64,15 +65,15 @@ func (as *astray) noteRenamedLocked(n *inode, lost dkey, r recentRename) {
 	n.renamed = &r
 }
 
-// regainedLocked notes that n has the name that it has: who comes by that is not astray,
-// whether or not n has been without it meanwhile. nodes.mu is held.
+// regainedLocked notes that n has the name that it has: a caller that comes by this name is not
+// astray, even if n has lost it and got it back meanwhile. nodes.mu is held.
 func (n *inode) regainedLocked() {
 	if r := n.renamed; r != nil && slices.Contains(r.lost, n.keyLocked()) {
 		r.lost = slices.DeleteFunc(slices.Clone(r.lost), func(k dkey) bool { return k == n.keyLocked() })
 	}
 }
 
-// lostNameOf is the name that n has lost lately by which the caller comes to it.
+// lostNameOf returns the name by which the caller comes to n, if n has lost that name lately.
 func (as *astray) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	as.nodes.mu.Lock()
 	r := n.renamed
@@ -94,8 +95,8 @@ func (as *astray) lostNameOf(c *caller, n *inode) (lost dkey, ok bool) {
 	return lost, true
 }
 
-// lostAs is the name that n has lost which a path that was given is, as far as its last
-// names tell.
+// lostAs returns which of the names that n has lost a given path is, as far as the last two
+// names of the path tell.
 func (as *astray) lostAs(n *inode, r *recentRename, given *proc.Given) (lost dkey, ok bool) {
 	dir, name := path.Split(path.Clean(given.Path))
 	as.nodes.mu.Lock()
@@ -109,8 +110,8 @@ func (as *astray) lostAs(n *inode, r *recentRename, given *proc.Given) (lost dke
 	return dkey{}, false
 }
 
-// leadsNow reports whether a path that was given leads to n now: the name that n has lost may
-// be one of a symbolic link to it since, or a further name of it.
+// leadsNow reports whether a given path leads to n now: the name that n has lost may have become
+// the name of a symbolic link to it, or a further name of it.
 func (as *astray) leadsNow(given *proc.Given, n *inode) bool {
 	from := ""
 	if !path.IsAbs(given.Path) {
@@ -136,24 +137,24 @@ func (as *astray) leadsNow(given *proc.Given, n *inode) bool {
 	return found && e == 0 && n.key == inoKey{uint64(st.Dev), st.Ino}
 }
 
-// leadsToLocked reports whether the directory of a path that was given is one, and not
-// the other one, as far as its last name tells. nodes.mu is held.
-func (as *astray) leadsToLocked(dir string, given *proc.Given, one, other *inode) bool {
+// leadsToLocked reports whether dir, the directory of a given path, is was and not now, as far
+// as its last name tells. nodes.mu is held.
+func (as *astray) leadsToLocked(dir string, given *proc.Given, was, now *inode) bool {
 	switch {
-	case one == nil || one == other:
+	case was == nil || was == now:
 		return false
 	case dir == "":
-		return given.Dev == as.disk.mountDev && one.key == inoKey{as.disk.dev, given.Ino}
+		return given.Dev == as.disk.mountDev && was.key == inoKey{as.disk.dev, given.Ino}
 	}
 	name := path.Base(dir)
-	return one.dentry.Name() == name && (other == nil || other.dentry.Name() != name)
+	return was.dentry.Name() == name && (now == nil || now.dentry.Name() != name)
 }
 
-// comesAstray answers a request on n by a caller who comes by a name that n has lost since
-// the kernel looked it up: ESTALE makes the kernel walk again, and whoever arrives at n
-// again comes by a name that leads there. If n is renamed once more before the second walk
-// ends, a caller who is about to replace it is refused, and what one reads who is about to
-// read it is noted under the name that it gave.
+// comesAstray answers a request on n by a caller that comes by a name which n has lost since
+// the kernel looked it up: ESTALE makes the kernel walk again, and a caller that then arrives
+// at n again comes by a name that leads there. If n is renamed once more before the second walk
+// ends, a caller that is about to replace n is refused; for one that is about to read it, the
+// read is noted under the name that the caller gave.
 func (as *astray) comesAstray(c *caller, n *inode, replaces bool) unix.Errno {
 	lost, ok := as.lostNameOf(c, n)
 	switch {
@@ -204,13 +205,13 @@ func (as *astray) nameReadLocked(n *inode, tid uint32) (*inode, string) {
 	return n.namedLocked()
 }
 
-// staleAt answers ESTALE to a caller who shall find another inode under n's
-// name. It is remembered, because the kernel walks only once more.
+// staleAt answers ESTALE to a caller that is to find another inode under n's name. The answer
+// is remembered, because the kernel walks only once more.
 func (as *astray) staleAt(c *caller, n *inode) unix.Errno {
 	return as.staleUnder(c, as.nodes.nameKey(n))
 }
 
-// staleUnder is staleAt where it is known by which name the caller has come.
+// staleUnder is staleAt for a caller that has come by a known name.
 func (as *astray) staleUnder(c *caller, name dkey) unix.Errno {
 	if name.dir != nil && c.TID() != 0 {
 		as.walks.Put(c, &walk{promise: promise{Op: opStale, At: [2]dkey{name}}})
@@ -218,14 +219,14 @@ func (as *astray) staleUnder(c *caller, name dkey) unix.Errno {
 	return unix.ESTALE
 }
 
-// isLateAt reports whether the caller has found n by a name that another file has got since, and
-// walks again if it is told to: a save, for which the file is the same, has replaced n. A call on a
-// descriptor means n.
+// isLateAt reports whether a save has replaced n since the caller found it by its name, and the
+// caller can still be made to walk again, to the new version. A call on a descriptor means n.
 func (as *astray) isLateAt(c *caller, n *inode) bool {
 	return as.meansName(c, n) && !as.walks.Repeated(c)
 }
 
-// meansName reports whether the caller has found n by a name that another file has got since.
+// meansName reports whether the caller has found n by a name that another file has got since,
+// and means whatever has the name: its system call gives a name, and not a descriptor.
 func (as *astray) meansName(c *caller, n *inode) bool {
 	if c.TID() == 0 || !n.isRegular() || !as.nodes.isReplaced(n) {
 		return false // before /proc is asked: that is seldom so

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attach opens the shadow for writing, at a node that stands for it.
+// attach opens the shadow for writing, at a node that stands for it. ESTALE says that the node
+// stands for something else by now, or that the session has ended.
 func (ss *sessions) attach(s *session, c *caller, k *kernelNode, flags uint32, out *Opened) (*handle, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +41,7 @@ func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uin
 	if e := s.content.Failed(); e != 0 {
 		return nil, e
 	}
-	// The open that began the session with O_TRUNC found it truncated already.
+	// The open that began the session with O_TRUNC needs no cut: the shadow began empty.
 	fresh := s.fresh
 	s.fresh = false
 	if flags&unix.O_TRUNC != 0 && !fresh {
@@ -81,8 +82,8 @@ func (ss *sessions) attachLocked(s *session, c *caller, k *kernelNode, flags uin
 	return h, 0
 }
 
-// join is expect for a relative who has found the session by itself: one that
-// is ending is not joined any more.
+// join is expect for another process of the session's owner, which has found the session by
+// itself. It returns false, too, if the session is about to end.
 func (s *session) join() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,9 +124,10 @@ func (ss *sessions) newSessionID() string {
 	return fmt.Sprintf("%s-%d", ss.epoch, ss.sessionNo.Add(1))
 }
 
-// beginOrJoin begins a session on the file st that has a name, or joins the one
-// that a relative, who shares the lock, has begun in the meantime. The session
-// owns the lock unless there is an error, and counts the caller as a walker.
+// beginOrJoin begins a session on the file st that has a name, or joins the one that another
+// process of the owner, which shares the lock, has begun in the meantime. The session owns the
+// lock unless there is an error, and counts the caller as a walker. st becomes the file that
+// has the name when the session begins.
 func (ss *sessions) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	for {
 		switch s := ss.nodes.sessionOn(ss.nodes.inodeFor(st), p.dir, p.name); {
@@ -143,7 +145,7 @@ func (ss *sessions) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.St
 		switch e {
 		case 0:
 			return s, 0
-		case unix.EEXIST: // a relative was faster by a moment
+		case unix.EEXIST: // another process of the owner was faster by a moment
 		default:
 			return nil, e
 		}
@@ -153,7 +155,7 @@ func (ss *sessions) beginOrJoin(c *caller, l *lockmgr.Lock, p place, st *unix.St
 	}
 }
 
-// ownSessionOn is sessionOn if the session is that of the caller's family; or nil.
+// ownSessionOn is sessionOn if the caller belongs to the session's owner, otherwise nil.
 func (ss *sessions) ownSessionOn(c *caller, n, dir *inode, name string) *session {
 	if s := ss.nodes.sessionOn(n, dir, name); s != nil && c.BelongsTo(s.who.Load()) {
 		return s

@@ -77,7 +77,7 @@ func (cm *commits) goLive(s *session, mark func()) unix.Errno {
 		key := s.inode.key.lockKey()
 		path := s.dentry.Path()
 		cm.nodes.mu.Unlock()
-		// A relative's flock or fcntl locks were the name's and are the inode's now.
+		// flock and fcntl locks of the owner's processes were the name's and are the inode's now.
 		cm.rules.table.RenameFiles(fileRename(lockmgr.Key(path), key, nil))
 	}
 	return cm.endWith(s, e)

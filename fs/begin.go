@@ -24,6 +24,10 @@ const fillNow = 16 << 20
 
 // begin starts a session for c on name in dir, under a lock already held. st is
 // the committed file, nil if the name is free. The session counts c as a walker.
+//
+// The lock keeps out other owners, but not other processes of the same owner. When one of
+// these has changed the file, or begun a session on it, since the caller looked, the error is
+// EEXIST, and the caller has to look again; it is ESTALE when one has made the file live.
 func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, st *unix.Stat_t, o beginOptions) (*session, unix.Errno) {
 	if e := ss.mayBegin(c, dir, name, st, &o); e != 0 {
 		return nil, e
@@ -54,12 +58,12 @@ func (ss *sessions) begin(c *caller, l *lockmgr.Lock, dir *inode, name string, s
 		return nil, e
 	}
 	if !ss.txns.baseIsCurrent(s) {
-		// A relative's session ended between our look at the file and now.
+		// A session of the same owner ended between the caller's look at the file and now.
 		s.mu.Lock()
 		old, unfilled := s.content.TakeOld()
 		ss.nodes.mu.Lock()
 		s.inode.sess = nil
-		if unfilled { // a relative may have opened it to read it
+		if unfilled { // a process of the owner may have opened it to read it
 			s.inode.standsFor = old
 		}
 		ss.commits.finishLocked(s)
@@ -117,8 +121,8 @@ func (o beginOptions) access(flags uint32) beginOptions {
 	return o
 }
 
-// mayBegin decides whether a session may replace the file st, as far as its
-// beginning tells. Of an open for reading and writing attach decides.
+// mayBegin decides whether a session may replace the file st, as far as its beginning
+// tells. For an open for reading and writing, attach decides. EEXIST is as in begin.
 func (ss *sessions) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t, o *beginOptions) unix.Errno {
 	if st == nil {
 		return ss.losses.mayMake(c, opCreate, place{dir, name, nil}, o.flags&unix.O_EXCL != 0)
@@ -127,7 +131,7 @@ func (ss *sessions) mayBegin(c *caller, dir *inode, name string, st *unix.Stat_t
 		p := place{dir, name, nil}
 		x, e := ss.losses.wouldLoseAsked(c, o.op(), p, st, o.settings.Mode == policy.Atomic)
 		if x != nil && ss.isChanged(p, st) {
-			return unix.EEXIST // a relative has changed it since the caller's look
+			return unix.EEXIST
 		}
 		if x != nil && o.trunc {
 			o.merge = x.Merge(ss.judging.mergeTarget(c, p, st))
@@ -271,7 +275,7 @@ func (ss *sessions) fillShadow(s *session, basefd int, st *unix.Stat_t, trunc bo
 		s.content.NoteFilled()
 	case st.Size <= ss.fillNow:
 		err := s.shadow.Fill(basefd)
-		if isNoRoom(err) { // whoever cuts the file needs none for it
+		if isNoRoom(err) { // a program that opens the file to cut it needs no room
 			if err = unix.Ftruncate(s.shadow.FD(), 0); err == nil {
 				return ss.fillLater(s, st.Size)
 			}
@@ -295,8 +299,8 @@ func touch(fd int) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procSelf(fd), now, 0)
 }
 
-// fillLater gives the empty shadow nothing but the size of the old content, which it gets
-// before it is changed.
+// fillLater gives the empty shadow the size of the old content alone. The shadow gets the
+// content before it is changed for the first time.
 func (ss *sessions) fillLater(s *session, size int64) unix.Errno {
 	if err := unix.Ftruncate(s.shadow.FD(), size); err != nil {
 		return errnoOf(err)
@@ -304,7 +308,8 @@ func (ss *sessions) fillLater(s *session, size int64) unix.Errno {
 	return errnoOf(s.shadow.Mark())
 }
 
-// enter gives the session its inode and makes it the session of its name.
+// enter gives the session its inode and makes it the session of its name. EEXIST and ESTALE
+// are as in begin.
 func (ss *sessions) enter(s *session) unix.Errno {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.shadow.FD(), &st); err != nil {
@@ -330,11 +335,11 @@ func (ss *sessions) enter(s *session) unix.Errno {
 	}
 	if b := ss.nodes.inodes[s.baseKey]; b != nil && b.live || s.baseVersion != nil && s.dentry.State.live != notLive {
 		unix.Close(fd)
-		return unix.ESTALE // a relative has made it live since the caller's look
+		return unix.ESTALE
 	}
 	s.inode = ss.nodes.newInodeLocked(fd, key, unix.S_IFREG)
 	s.inode.sess = s
-	s.walkers = 1  // who begins it: a relative may join, and be done, before that one comes
+	s.walkers = 1  // its beginner: another process of the owner may join, and be done, before that one arrives
 	s.inode.pins++ // until the session is over
 	ss.nodes.setNameLocked(s.inode, s.parent, s.dentry.Name())
 	s.parent.pins++
@@ -352,8 +357,8 @@ func (ss *sessions) enter(s *session) unix.Errno {
 	return 0
 }
 
-// meetsLocked reports whether a relative, who shares the lock, has begun a
-// session on the same file in the meantime. nodes.mu is held.
+// meetsLocked reports whether another process of the owner, which shares the lock, has begun
+// a session on the same file in the meantime. nodes.mu is held.
 func (ss *sessions) meetsLocked(s *session) bool {
 	if s.dentry.State.sess != nil {
 		return true

@@ -165,7 +165,7 @@ func (op *opens) createSession(c *caller, l *lockmgr.Lock, in *CreateRequest, di
 		case s == nil || !s.join():
 			return unix.ESTALE // it is there now: a second walk opens it
 		}
-		flags = in.Flags // a relative is creating the file: its session is joined
+		flags = in.Flags // another process of the owner is creating the file: its session is joined
 	}
 	defer op.endings.walkerGone(s)
 	n := s.inode

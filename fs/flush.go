@@ -107,8 +107,8 @@ func (en *endings) endIfIdle(s *session, by *holders.Closer) unix.Errno {
 	}
 }
 
-// endUnlessBusy ends the session if nobody can write its shadow any more, and nobody
-// dies who could a moment ago: otherwise it returns those who die.
+// endUnlessBusy ends the session if nobody can write its shadow any more. While processes
+// are dying that could write it a moment ago, it does not, and returns them.
 func (en *endings) endUnlessBusy(s *session, by *holders.Closer) (unix.Errno, []lockmgr.Owner) {
 	defer en.commits.dropOutdated(s)
 	s.mu.Lock()

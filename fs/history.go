@@ -19,8 +19,8 @@ import (
 // This file joins the changes of names with package versions, which decides which versions the
 // history gets of them.
 
-// openHistory opens the store of earlier versions, and finds out about those
-// whose successor's record a crash has taken.
+// openHistory opens the store of earlier versions, and settles those that a crash has left
+// without a record of the version that replaced them.
 func (f *FS) openHistory() error {
 	b := f.rules.policy.HistoryBounds()
 	s, err := history.Open(f.disk.state, history.Options{MaxBytes: b.MaxBytes, MaxAge: b.MaxAge, Logf: f.disk.log.Warnf, Removing: f.disk.store.SettleKept})
@@ -48,7 +48,7 @@ func (en versionsEngine) HasWriters(in commit.Inode) bool {
 	return n != nil && n.writers > 0
 }
 
-// OnlyKept implements versions.Engine: to everybody else the inode has no name.
+// OnlyKept implements versions.Engine: the inode is shown without links from now on.
 func (en versionsEngine) OnlyKept(in commit.Inode) {
 	en.f.nodes.mu.Lock()
 	defer en.f.nodes.mu.Unlock()
@@ -64,8 +64,8 @@ func (en versionsEngine) Bypassed(path string, size int64) {
 	}})
 }
 
-// step prepares for the history a change of the name in dir, which holds the file st; nil: it
-// holds nothing. The change is entered when it has happened.
+// step prepares the history for a change of the name in dir. st is the file that has the name,
+// nil if none has. The caller enters the change when it has happened.
 func (rc *recorder) step(dir *inode, name, path string, set policy.Settings, st *unix.Stat_t) *versions.Step {
 	return rc.disk.versions.Step(rc.callers.versionName(dir, name, path), &set, st)
 }
@@ -92,8 +92,8 @@ func (rc *recorder) commitStep(s *session, dir *inode, name string) *versions.St
 	return step
 }
 
-// settingsAt are the settings by which the session's commit under a path goes. A transaction
-// may have given it another name than that by which it began.
+// settingsAt are the settings that hold for the session's commit under a path. In a transaction
+// the session may have got another name since it began.
 func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
 	if s.txn.Load() == nil {
 		return s.settings
@@ -101,8 +101,8 @@ func (rc *recorder) settingsAt(s *session, path string) policy.Settings {
 	return rc.rules.settings(path)
 }
 
-// unshare gives an earlier version, which somebody opens to write it, to its
-// opener: the history keeps a copy.
+// unshare leaves the inode of an earlier version to the program that opens it for writing;
+// the history keeps a copy in its place. Of any other inode it does nothing.
 func (rc *recorder) unshare(n *inode) error {
 	rc.nodes.mu.Lock()
 	kept, ino := n.kept, n.key.ino
@@ -133,8 +133,8 @@ func (rc *recorder) closeHistory() {
 	}
 }
 
-// noteGrown tells the history, and what is known of read versions, how far the file
-// has grown; grows says that it will go on.
+// noteGrown tells the history, and the knowledge of who has read what, how far the file has
+// grown; grows says that it will go on growing.
 func (rc *recorder) noteGrown(s *session, grows bool) {
 	n := s.inode
 	dir, name := rc.nodes.nameOf(n)
@@ -150,8 +150,8 @@ func (rc *recorder) noteGrown(s *session, grows bool) {
 }
 
 // noteWrittenOn is called at the close of a descriptor of a file that was committed while it was
-// open, so that it could get a further name. What was written since is its writer's. A file that
-// is live has no versions.
+// open, so that it could get a further name. What was written since then counts as the work of
+// the session's writer. A file that is live has no versions.
 func (rc *recorder) noteWrittenOn(s *session) {
 	rc.nodes.mu.Lock()
 	live := s.inode.live
@@ -161,8 +161,8 @@ func (rc *recorder) noteWrittenOn(s *session) {
 	}
 }
 
-// remove is unlink(2) of a name, and what has changed by it; where the versions of the
-// name are recorded the file goes into the history.
+// remove does unlink(2) of a name, and returns what that has changed. Where the versions of
+// the name are recorded, the file goes into the history.
 func (rc *recorder) remove(c *caller, l *lockmgr.Lock, p place) (*change, error) {
 	rc.nodes.paths.RLock()
 	defer rc.nodes.paths.RUnlock()

@@ -37,12 +37,12 @@ type kernelNode struct {
 	// Guarded by nodes.mu.
 	in      *inode        // what it stands for
 	nlookup uint64        // the kernel's references
-	pins    int           // ours: walks that are led to it
+	pins    int           // our references: walks that are led to it
 	opens   int           // open handles
 	beside  *session      // whose shadow is open here, too: see sessions.attachBeside
 	idle    chan struct{} // closed when the last handle goes, if somebody waits
 	aside   bool          // lookups lead to another node
-	former  *inode        // taken over: the committed file's, pinned, until the session has published the shadow
+	former  *inode        // what it stood for before a session took it over, pinned until the shadow is published
 	holds   int           // requests on it that run
 	was     []*inode      // what it stood for when they began; pinned
 	shown   time.Time     // when the kernel was last told of a name that leads to it, and may keep that
@@ -141,7 +141,8 @@ func (kn *kernel) lookedUpLocked(n *inode) *kernelNode {
 	return k
 }
 
-// ledLocked is lookedUpLocked of the shadow of a session; nil if that is over. nodes.mu is held.
+// ledLocked is lookedUpLocked for the shadow of a session, nil if the session is over.
+// nodes.mu is held.
 func (kn *kernel) ledLocked(s *session) *kernelNode {
 	if s.over {
 		return nil
@@ -196,7 +197,8 @@ func (kn *kernel) dropNodeLocked(k *kernelNode) {
 	kn.dropFormerLocked(k)
 }
 
-// partLocked ends that a node stands for its inode. nodes.mu is held.
+// partLocked takes a node from the inode that it stands for, and frees the inode if nothing
+// else needs it. nodes.mu is held.
 func (kn *kernel) partLocked(k *kernelNode) {
 	n := k.in
 	n.nodes = slices.DeleteFunc(n.nodes, func(o *kernelNode) bool { return o == k })
@@ -216,7 +218,7 @@ func (kn *kernel) hold(id uint64) hold {
 	defer kn.nodes.mu.Unlock()
 	k := kn.nodes.kernelNodes[id]
 	if k == nil || !k.in.isRegular() {
-		return hold{} // what is no file is never taken over
+		return hold{} // a session takes over nothing but regular files
 	}
 	k.holds++
 	return hold{kn.nodes, k}
@@ -324,8 +326,8 @@ func (kn *kernel) dropFormerLocked(k *kernelNode) {
 	}
 }
 
-// rootChanged is to be called when somebody has changed the owner or the rights of the data
-// root through the mount.
+// rootChanged is to be called when a program has changed the owner or the rights of a node
+// through the mount. Those of the data root say who may rename the state directory: Vouch.
 func (kn *kernel) rootChanged(node uint64) {
 	if node == rootID && kn.disk.state != nil {
 		kn.disk.dir.Vouch()

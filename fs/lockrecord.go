@@ -27,7 +27,7 @@ func (lk *locks) record(h *lockmgr.Holder, key string) report.Record {
 	}
 	if lb, ok := h.Label.(*label); ok {
 		d := lb.c.Describe()
-		if lb.c.Owner() != h.Owner { // a relative has it now, or has asked for it: flock(1) for its shell
+		if lb.c.Owner() != h.Owner { // it was handed on, or asked for by another process: flock(1) for its shell
 			if now := lk.callers.proc.Describe(h.Owner.PID); now.Program != "" {
 				d = &now
 			}

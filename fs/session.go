@@ -25,7 +25,8 @@ import (
 	"latchfs/lockmgr/policy"
 )
 
-// sessions begins sessions, lets relatives join them, and changes the size of their shadows.
+// sessions begins sessions, lets processes of the same owner join them, and changes the size of
+// their shadows.
 type sessions struct {
 	fillNow   int64 // the constant of that name; simulations have all files large
 	sessionNo atomic.Uint64

@@ -169,7 +169,7 @@ func (o *opening) takeOverSoon(s *session) error {
 		case <-s.left:
 			return errSessionLeft
 		case <-again.C:
-			// A relative was led to the shadow's own node meanwhile. The kernel
+			// A process of the owner was led to the shadow's own node meanwhile. The kernel
 			// knows that until it forgets the name.
 			o.names.dropName(s.where())
 			if o.pending(signalled).Ends(false, true) { // the kernel announces the first signal alone

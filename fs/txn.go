@@ -125,7 +125,7 @@ func (tx *txns) baseIsCurrent(s *session) bool {
 	if sn := tx.stagedAt(dir, name); sn != nil && s.txn.Load() == sn.t && s.isNew.Load() {
 		return err == nil && sn.base.Ino == st.Ino
 	}
-	s.mu.Lock() // a relative may already be changing the base's metadata
+	s.mu.Lock() // a process of the owner may already be changing the base's metadata
 	defer s.mu.Unlock()
 	return err == nil && s.baseVersion != nil && *s.baseVersion == commit.VersionOf(&st)
 }

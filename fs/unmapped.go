@@ -5,9 +5,9 @@ package fs
 // (endAtRelease), and so does whoever comes for the file before that.
 
 // endIfUnmapped ends a session that only mappings have kept alive, if they are gone. It is for
-// callers who are no relatives, and for relatives that open the file to write it: what they
-// write is another version. The kernel may hold the directory's lock, so that nothing is done
-// here that may take its time.
+// callers that do not belong to the session's owner, and for those that do when they open the
+// file to write it: what they write is another version. The kernel may hold the directory's
+// lock, so that nothing is done here that may take its time.
 func (en *endings) endIfUnmapped(s *session) {
 	if s.holders.IsOnlyMapped() && !en.judging.judges(s) {
 		en.endIfIdle(s, nil)
