@@ -79,6 +79,25 @@ type usage struct{ at atomic.Int64 }
 func (u *usage) note()          { u.at.Store(time.Now().UnixNano()) }
 func (u *usage) get() time.Time { return time.Unix(0, u.at.Load()) }
 
+// holderProgram is the name of the program that holds a lock. The process that has asked for
+// the lock may be another one: `latchfs acquire` asks for the script that calls it. Once such a
+// holder has ended, its name is the one that an earlier event has told.
+func (lb *label) holderProgram(cs *callers, holder lockmgr.Owner) string {
+	asker := lb.c.Describe().Program
+	if lb.c.Owner() == holder || lb.claim == nil {
+		return asker
+	}
+	if th, err := cs.proc.Process(holder.PID); err == nil && th.Owner == holder {
+		if name := cs.proc.Program(holder.PID); name != "" {
+			lb.claim.Program.Store(&name)
+		}
+	}
+	if name := lb.claim.Program.Load(); name != nil {
+		return *name
+	}
+	return asker
+}
+
 // leaseEvent writes an event about a lock to the audit trail, with the fields of
 // requirement T9. The detail is the event's own from now on.
 func (lk *locks) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map[string]any) {
@@ -91,7 +110,7 @@ func (lk *locks) leaseEvent(event string, lb *label, o lockmgr.Owner, detail map
 		ev.Detail["operation"], ev.Detail["uid"] = lb.op, lb.c.UID()
 		ev.Detail["actor"], ev.Detail["lock_name"] = lb.shownActor(), ev.Path
 		if ev.Detail["actor"] == "" {
-			ev.Detail["actor"] = lb.c.Describe().Program
+			ev.Detail["actor"] = lb.holderProgram(lk.callers, o)
 		}
 		if lb.name != "" {
 			ev.Detail["lock_name"] = lb.name

@@ -19,6 +19,9 @@ type Claim struct {
 	Actor string // who it is for, as the requester said
 	By    Caller // who asked, or opened the conversation
 
+	// Program is that of the holder, if it is not By's, as an event has named it last; nil: none has.
+	Program atomic.Pointer[string]
+
 	of    *Claims
 	no    uint64
 	path  string                         // when it was asked for
