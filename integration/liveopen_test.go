@@ -107,3 +107,21 @@ func TestLiveFollowsTheOpenFileInADirectory(t *testing.T) {
 		m.noBypass(t)
 	}, withPolicy("[[rule]]\nglob = \"live/**\"\nmode = \"live\"\n"))
 }
+
+// A program of the Go toolchain has its counter file open as long as it runs, and what it
+// counts is the next one's to count on: neither waits.
+func TestGoCountersAreShared(t *testing.T) {
+	forEachMount(t, func(t *testing.T, m *Mount) {
+		const name = "go@go1.26.8-go1.26.8-linux-amd64-2026-11-30.v1.count"
+		server, command := m.Client(t), m.Client(t)
+		running := server.Open(name, unix.O_RDWR|unix.O_CREAT)
+		server.Write(running, "one")
+		fd := command.Open(name, unix.O_RDWR|unix.O_CREAT)
+		if got := command.ReadFile(name); got != "one" {
+			t.Errorf("the next program finds %q", got)
+		}
+		command.MustClose(fd)
+		server.MustClose(running)
+		m.noBypass(t)
+	})
+}

@@ -31,6 +31,9 @@ func builtinRules() []Rule {
 		// in it: none of them may wait for a commit. An editor's swap file tells
 		// the next editor that the file is being edited.
 		{Mode: Live, Glob: []string{"*.lock", "*.lck", ".cargo-lock", "*.pid", ".*.sw?"}},
+		// Programs of the Go toolchain count in these, each in a shared mapping that it
+		// has as long as it runs. The next one shall not wait for that.
+		{Mode: Live, Glob: []string{"*.v1.count"}},
 		// git keeps its own atomicity, with names that appear at once.
 		{Mode: Live, Glob: []string{"**/.git/**"}},
 		// Streams are followed while they grow.
