@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -556,5 +557,14 @@ func (p *simProc) runControl(f []string) {
 		p.wrest(args[0])
 	case "pin", "forget":
 		p.pin(args[0], f[0] == "forget")
+	}
+}
+
+// A reader of another user has a part of a file locked, and a program has the file. Who asks is told
+// of its own lock, and not of the other, which binds nobody but those who lock.
+func TestCheckBesideTheLockOfAReader(t *testing.T) {
+	w := inTurns(t, []simProgram{simProgramOf("gus", "rdlock a"), simProgramOf("ann", "guard a")}, "gus until READ a", "ann to the end", "gus to the end")
+	if w.model.done["reply ok"] == 0 {
+		t.Error("ann was told nothing")
 	}
 }

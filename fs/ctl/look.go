@@ -39,11 +39,26 @@ func (q *query) check() *control.Reply {
 			}
 			continue
 		}
-		r := q.shown(&hs[0], path, sight)
-		r.Waiters = waiters()[lockmgr.Key(lockkey.ShownAt(&hs[0], path))]
+		r, at := foremost(q, hs, path, sight)
+		r.Waiters = waiters()[lockmgr.Key(at)]
 		out.Locks = append(out.Locks, report.AppendLock(nil, r, time.Now(), q.v))
 	}
 	return out
+}
+
+// foremost is the record of the holder of whom the requester is told, and the key at which that is
+// shown: itself or its ancestor, where that is among the holders, and else the first. A reader's
+// fcntl lock stands beside an exclusive one.
+func foremost(q *query, hs []lockmgr.Holder, path string, sight report.Sight) (r *report.Record, at string) {
+	for i := range hs {
+		if one := q.shown(&hs[i], path, sight); i == 0 || q.v.Holds(one) {
+			r, at = one, lockkey.ShownAt(&hs[i], path)
+			if q.v.Holds(r) {
+				break
+			}
+		}
+	}
+	return r, at
 }
 
 // list lists what is held, by anybody or by the requester.
