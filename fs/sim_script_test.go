@@ -121,6 +121,7 @@ type simHazards struct {
 //	part F G       opens F to write it anew, and has a child with the descriptor that closes
 //	               it, and writes G anew
 //	keep F         likewise, and the child keeps the descriptor for a while
+//	php F          counts in F as PHP does: see sim_php_test.go
 //
 // and those of sim_control_test.go, which ask on .locks/control:
 //
@@ -253,6 +254,7 @@ func drawScript(seed uint64) simScript {
 	s.drawDescriptors(seed, names)
 	s.drawLease(seed, names)
 	s.drawHidden(seed, names)
+	s.drawPHP(seed, names)
 	return s
 }
 
