@@ -181,6 +181,8 @@ func (p *simProc) run(f []string) {
 		p.nameless(f[1])
 	case "php":
 		p.php(f[1])
+	case "early", "earlier":
+		p.saveEarly(f[1], f[0] == "earlier")
 	case "finish":
 		p.finish()
 	default:

@@ -122,6 +122,8 @@ type simHazards struct {
 //	               it, and writes G anew
 //	keep F         likewise, and the child keeps the descriptor for a while
 //	php F          counts in F as PHP does: see sim_php_test.go
+//	early F        saves F, and renames the temporary file before it closes it; earlier F
+//	               likewise, and writes another version before the close
 //
 // and those of sim_control_test.go, which ask on .locks/control:
 //
@@ -255,6 +257,7 @@ func drawScript(seed uint64) simScript {
 	s.drawLease(seed, names)
 	s.drawHidden(seed, names)
 	s.drawPHP(seed, names)
+	s.drawEarly(seed, names)
 	return s
 }
 

@@ -241,6 +241,9 @@ func (s simState) take(name, to string) {
 func (s simState) rename(n simState, o simOp, name string) (bool, simState) {
 	to, ok := s.at(o.to, o.dirTo)
 	was, over := s[name], s[to]
+	if was == "" { // it is still open, and has been written
+		was = o.version
+	}
 	version, _ := splitAttrs(was)
 	made, may := s.joined(o, to, version)
 	made = withAttrs(made, was, nil)
