@@ -179,6 +179,8 @@ func (p *simProc) run(f []string) {
 		p.writeWithMeta(f[0], f[1])
 	case "nameless":
 		p.nameless(f[1])
+	case "plant":
+		p.plant(f[1])
 	case "php":
 		p.php(f[1])
 	case "early", "earlier":

@@ -124,6 +124,7 @@ type simHazards struct {
 //	php F          counts in F as PHP does: see sim_php_test.go
 //	early F        saves F, and renames the temporary file before it closes it; earlier F
 //	               likewise, and writes another version before the close
+//	plant T        makes a tree of its own, and changes it: see sim_tree_test.go
 //
 // and those of sim_control_test.go, which ask on .locks/control:
 //
@@ -258,6 +259,7 @@ func drawScript(seed uint64) simScript {
 	s.drawHidden(seed, names)
 	s.drawPHP(seed, names)
 	s.drawEarly(seed, names)
+	s.drawTrees(seed)
 	return s
 }
 
