@@ -38,6 +38,7 @@ type simModel struct {
 	synced   []*simFile // whose last close has not returned
 	live     bool       // a file has appeared before its close
 	slows    simSlows
+	counts   simCounts
 	late     []simLate // see sim_hidden_test.go
 }
 
@@ -132,6 +133,11 @@ func (m *simModel) looks() (all []string) {
 	if m.w.opts.script.isSlow() {
 		all = append(all, "tally l1", "tally l2", "tally "+simLiveLog)
 	}
+	for _, n := range simDatabases {
+		if m.seen[n] {
+			all = append(all, "dbcheck "+n)
+		}
+	}
 	return all
 }
 
@@ -216,6 +222,9 @@ func (m *simModel) opened(p *simProc, f *simFile, path string, flags uint32, e u
 		return
 	}
 	m.did(p, simOp{kind: "open", path: path, handle: f.handle}, began)
+	if isDatabase(path) {
+		return
+	}
 	for _, q := range m.w.procs.living() {
 		if q == p || related(p, q) || m.hasLive() || f.isRobbed() {
 			continue

@@ -179,6 +179,12 @@ func (p *simProc) run(f []string) {
 		p.writeWithMeta(f[0], f[1])
 	case "nameless":
 		p.nameless(f[1])
+	case "db":
+		p.countInDatabase(f[1])
+	case "dbstat":
+		p.lookAtDatabase(f[1])
+	case "dbcheck":
+		p.checkDatabase(f[1])
 	case "plant":
 		p.plant(f[1])
 	case "php":

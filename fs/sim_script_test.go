@@ -124,6 +124,7 @@ type simHazards struct {
 //	php F          counts in F as PHP does: see sim_php_test.go
 //	early F        saves F, and renames the temporary file before it closes it; earlier F
 //	               likewise, and writes another version before the close
+//	db F           counts in the database F: see sim_database_test.go; dbstat F reads it
 //	plant T        makes a tree of its own, and changes it: see sim_tree_test.go
 //
 // and those of sim_control_test.go, which ask on .locks/control:
@@ -260,6 +261,7 @@ func drawScript(seed uint64) simScript {
 	s.drawPHP(seed, names)
 	s.drawEarly(seed, names)
 	s.drawTrees(seed)
+	s.drawDatabases(seed)
 	return s
 }
 

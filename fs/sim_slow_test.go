@@ -36,7 +36,7 @@ var simSlowNames = []string{"l1", "l2", simLiveLog}
 const simLiveLog = "l1.log"
 
 func isSlowName(path string) bool {
-	return strings.HasPrefix(path, simTreePrefix) || slices.ContainsFunc(simSlowNames, func(n string) bool { return strings.HasPrefix(path, n) })
+	return strings.HasPrefix(path, simTreePrefix) || isDatabase(path) || slices.ContainsFunc(simSlowNames, func(n string) bool { return strings.HasPrefix(path, n) })
 }
 
 // simSlow is one open file of a program that appends slowly.
