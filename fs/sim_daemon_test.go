@@ -90,6 +90,7 @@ func (w *simWorld) start() error {
 		return err
 	}
 	f.nodes.maxInodes = 1000
+	w.crowds(f)
 	if w.opts.seed%2 == 0 {
 		f.sessions.fillNow = 0 // all files are large
 	}
