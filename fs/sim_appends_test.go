@@ -138,3 +138,44 @@ func TestKilledInALine(t *testing.T) {
 		t.Log(w.model.done)
 	}
 }
+
+// drawEmptied adds programs that empty a log which they have open to append, as drawLocks does.
+func (s *simScript) drawEmptied(seed uint64, names []string) {
+	r := rand.New(rand.NewPCG(seed, 64))
+	if r.IntN(8) != 0 || s.hazards.cuts > 0 || s.links() || s.hazards.judges != 0 {
+		return
+	}
+	for i := range 2 {
+		p := &s.programs[i] // not the guest, who may only read
+		at := r.IntN(len(p.lines) + 1)
+		if p.isInBlock(at) {
+			at = 0
+		}
+		p.lines = slices.Insert(p.lines, at, []string{"emptylog ", "log ", "emptylog "}[r.IntN(3)]+names[0])
+	}
+}
+
+// empties reports whether a program empties a log that it has open to append.
+func (s simScript) empties() bool { return strings.Contains(s.String(), "emptylog ") }
+
+// emptyLog opens a file to append, empties it through the descriptor, as loggers do that begin a log
+// anew, and appends a record.
+func (p *simProc) emptyLog(path string) {
+	fd, f, e := p.open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND)
+	if e != 0 {
+		return
+	}
+	began := p.w.now()
+	e = p.ftruncate(fd, 0)
+	p.w.model.did(p, simOp{kind: "cutlog", path: path, handle: f.handle, errno: p.refusedAs(e, began)}, began)
+	v := p.w.model.newVersion(p)
+	f.records = append(f.records, simRecord{version: v, began: p.w.now()})
+	switch e := p.write(fd, recordText(v)); e {
+	case 0:
+	case unix.ENOTCONN, unix.EIO, unix.ENOSPC:
+		f.records[0].failed = true
+	default:
+		f.records = nil
+	}
+	p.close(fd)
+}

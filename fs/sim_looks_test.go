@@ -21,14 +21,14 @@ func (s *simScript) drawLooks(seed uint64, names []string) {
 	if r.IntN(5) != 0 {
 		return
 	}
-	for range 1 + r.IntN(4) {
+	for range 3 + r.IntN(5) {
 		i := r.IntN(len(s.programs))
 		name := names[r.IntN(len(names))]
 		line := []string{
 			"look status", "look status.json", "look why", "look events.jsonl", "look history.jsonl", "look top.json", "look metrics", "look policy", "look README",
 			"look held/" + name + ".lock", "look waiting/" + name, "list .", "list d", "list e", "list .locks", "list .locks/held", "list .locks/rejected",
-			"list .locks/history/" + name, "watch " + name, "watch " + name, "restore " + name, "restore " + name,
-		}[r.IntN(22)]
+			"list .locks/history/" + name, "watch " + name, "watch " + name, "restore " + name, "restore " + name, "aside",
+		}[r.IntN(23)]
 		if s.programs[i].name == simGuest && (strings.HasPrefix(line, "watch") || strings.HasPrefix(line, "restore")) {
 			line = "look why"
 		}
@@ -202,5 +202,33 @@ func (p *simProc) restore(file string) {
 			p.echoAs(file, "", v)
 		}
 		return
+	}
+}
+
+// aside looks at all refused bytes that are kept: of each there is a record, which says of which file
+// they are, and what it names can be read.
+func (p *simProc) aside() {
+	for _, id := range p.ls(".locks/rejected") {
+		if id == "." || id == ".." {
+			continue
+		}
+		files := p.ls(".locks/rejected/" + id)
+		text, e := p.look("rejected/" + id + "/meta.json")
+		if e != 0 {
+			continue
+		}
+		var meta struct {
+			Path   string `json:"path"`
+			Reason string `json:"reason"`
+		}
+		if json.Unmarshal([]byte(text), &meta) != nil || meta.Path == "" || meta.Reason == "" {
+			p.w.failf("%s finds of refused bytes %q", p, text)
+		}
+		for _, name := range files {
+			if name != "meta.json" && !strings.HasPrefix(name, ".") {
+				p.look("rejected/" + id + "/" + name)
+			}
+		}
+		p.w.model.count("refused bytes are looked at")
 	}
 }

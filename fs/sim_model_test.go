@@ -344,6 +344,11 @@ func (m *simModel) read(p *simProc, f *simFile, text string, e unix.Errno) {
 		o.loose = true
 		m.note(p, o, f.began, f.opened)
 		return
+	case m.w.opts.script.empties(): // who empties a log cuts what its readers have open
+		if whole {
+			m.did(p, o, f.began)
+		}
+		return
 	case whole && f.hasMoved() && m.w.opts.script.appends(): // under another name
 		return
 	case whole && linked && m.w.opts.script.appends(): // the version before, up to the end of the next one

@@ -142,6 +142,8 @@ func (p *simProc) run(f []string) {
 		p.look(f[1])
 	case "list":
 		p.ls(f[1])
+	case "aside":
+		p.aside()
 	case "watch":
 		p.watch(f[1])
 	case "restore":
@@ -187,6 +189,8 @@ func (p *simProc) run(f []string) {
 		p.checkDatabase(f[1])
 	case "plant":
 		p.plant(f[1])
+	case "emptylog":
+		p.emptyLog(f[1])
 	case "php":
 		p.php(f[1])
 	case "early", "earlier":

@@ -124,6 +124,8 @@ type simHazards struct {
 //	php F          counts in F as PHP does: see sim_php_test.go
 //	early F        saves F, and renames the temporary file before it closes it; earlier F
 //	               likewise, and writes another version before the close
+//	emptylog F     opens F to append, empties it, and appends a record
+//	aside          looks at all refused bytes that are kept
 //	db F           counts in the database F: see sim_database_test.go; dbstat F reads it
 //	plant T        makes a tree of its own, and changes it: see sim_tree_test.go
 //
@@ -262,6 +264,7 @@ func drawScript(seed uint64) simScript {
 	s.drawEarly(seed, names)
 	s.drawTrees(seed)
 	s.drawDatabases(seed)
+	s.drawEmptied(seed, names)
 	return s
 }
 

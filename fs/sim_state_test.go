@@ -97,7 +97,7 @@ func (s simState) steps(o simOp) (all []any) {
 			}
 		}
 	}
-	if o.kind == "append" && o.errno == 0 && strings.HasPrefix(s["#"+o.handle], "-") {
+	if (o.kind == "append" || o.kind == "cutlog") && o.errno == 0 && strings.HasPrefix(s["#"+o.handle], "-") {
 		all = append(all, s) // to a file that has no name any more
 	}
 	for _, o := range known {
@@ -192,6 +192,11 @@ func (s simState) stepUnjudged(o simOp) (bool, simState) {
 		name = strings.TrimPrefix(s["#"+o.handle], "-")
 		if has := s.holds(name); has != "" {
 			n.set(name, has+"{"+o.version+"}")
+		}
+		return true, n
+	case "cutlog":
+		if name = strings.TrimPrefix(s["#"+o.handle], "-"); s.holds(name) != "" {
+			n.set(name, "empty")
 		}
 		return true, n
 	case "appear":

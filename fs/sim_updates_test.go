@@ -85,6 +85,10 @@ func (s *simScript) drawUpdates(seed uint64, names []string) {
 	if s.hazards.updates == policy.Merge {
 		commands, names = []string{"note", "note", "notesave", "again"}, sheetNames[r.IntN(len(sheetNames)):]
 		names = names[:min(1+r.IntN(2), len(names))]
+		for i := range 2 { // at once, so that there is something to join
+			p := &s.programs[i]
+			p.lines = slices.Insert(p.lines, 0, commands[r.IntN(3)]+" "+names[0])
+		}
 	}
 	for range 2 + r.IntN(5) {
 		command, name := commands[r.IntN(len(commands))], names[r.IntN(len(names))]
