@@ -69,6 +69,13 @@ func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*in
 	if e := pk.mayAsk(c, w, repeated); e != 0 {
 		return nil, e
 	}
+	return pk.ask(c, w, repeated)
+}
+
+// ask asks for the lock, and has a caller that has to wait for it walk again; repeated says that it
+// has done so.
+func (pk *parking) ask(c *caller, w *walk, repeated bool) (*lockmgr.Lock, unix.Errno) {
+	d, op := w.d, w.Op
 	l, err := pk.locks.acquire(d, true)
 	if err == nil {
 		if d.judge == nil || repeated || c.TID() == 0 || !pk.repeats(c, op) {
@@ -85,6 +92,10 @@ func (pk *parking) admit(c *caller, op string, d *demand, at [2]dkey, dirs []*in
 		return nil, pk.locks.refuse(d, err)
 	}
 	l, err = pk.locks.acquire(d, false)
+	if errors.Is(err, lockmgr.ErrDeadlock) && !repeated && walksAgain {
+		w.deadlocked = true // whether another thread ends it is seen where the kernel holds no lock
+		return pk.sendBack(c, w)
+	}
 	if err != nil {
 		return nil, pk.locks.refuse(d, err)
 	}
@@ -187,6 +198,11 @@ func (pk *parking) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix
 			pk.astray.walks.Drop(w)
 			return e
 		}
+	case w.deadlocked:
+		if e := pk.lockAfterDeadlock(w, cancel); e != 0 {
+			pk.astray.walks.Drop(w)
+			return e
+		}
 	case w.lock == nil:
 		e := pk.holdBack(w.d, cancel)
 		pk.astray.walks.Drop(w) // an operation that may go on begins anew
@@ -212,6 +228,19 @@ func (pk *parking) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix
 	}
 	pk.endings.dropWalk(w)
 	return e
+}
+
+// lockAfterDeadlock asks again for the lock of a walk that has met a deadlock, and as patiently
+// as an open does: another thread of a program in the circle may end it.
+func (pk *parking) lockAfterDeadlock(w *walk, cancel <-chan struct{}) unix.Errno {
+	w.d.patient = cancel
+	l, err := pk.locks.acquire(w.d, false)
+	w.d.patient = nil
+	if err != nil {
+		return pk.locks.refuse(w.d, err)
+	}
+	pk.astray.walks.Update(w, func() { w.lock, w.deadlocked = l, false })
+	return 0
 }
 
 // repeats reports whether the kernel will repeat the caller's system call

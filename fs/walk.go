@@ -29,6 +29,8 @@ type walk struct {
 	granted func(*walk) unix.Errno // run when the lock is granted, before the walk goes on
 	from    *kernelNode            // opOpen: the node at which it was answered
 	over    <-chan struct{}        // closed when the work of own is done
+	// deadlocked: it has met a deadlock, and asks for its lock where it parks.
+	deadlocked bool
 
 	// Guarded as the promise is.
 	lock  *lockmgr.Lock // waiting, or held for the repeated call
