@@ -302,3 +302,22 @@ func TestForeignFile(t *testing.T) {
 		t.Errorf("f is forgotten: %q", s.told)
 	}
 }
+
+// A path that is longer than a record may be is not remembered, and all others are.
+func TestPathThatIsTooLong(t *testing.T) {
+	s := newState(t)
+	l, table := s.open(boot)
+	note(table, "f", 7)
+	note(table, knowledge.Key(strings.Repeat("x", 1100000)), 7)
+	for range 2 {
+		if err := l.Write(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, table := s.open(boot); !isKnown(table, "f", 7) || len(s.told) > 0 {
+		t.Errorf("what was read is forgotten; told %q", s.told)
+	}
+}

@@ -89,6 +89,10 @@ func (t *Table) records(boot string, keys []Key, logged map[Key]bool) iter.Seq[[
 	}
 }
 
+// longestKey bounds the keys of which records tell. Directories that were moved into one another make
+// longer paths than any program can name, and one of them would not fit into a record.
+const longestKey = 64 << 10
+
 // fill writes of the first keys until there is enough for a record, and says of how many.
 func (t *Table) fill(w *writer, keys []Key, logged map[Key]bool) int {
 	t.mu.Lock()
@@ -96,6 +100,9 @@ func (t *Table) fill(w *writer, keys []Key, logged map[Key]bool) int {
 	for i, key := range keys {
 		if len(w.b) > recordSize || len(w.full) > 0 {
 			return i
+		}
+		if len(key) > longestKey {
+			continue
 		}
 		e := t.files[key]
 		if e == nil {
