@@ -147,10 +147,7 @@ func (s *simScript) drawEmptied(seed uint64, names []string) {
 	}
 	for i := range 2 {
 		p := &s.programs[i] // not the guest, who may only read
-		at := r.IntN(len(p.lines) + 1)
-		if p.isInBlock(at) {
-			at = 0
-		}
+		at := p.place(r)
 		p.lines = slices.Insert(p.lines, at, []string{"emptylog ", "log ", "emptylog "}[r.IntN(3)]+names[0])
 	}
 }

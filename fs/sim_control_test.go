@@ -42,10 +42,7 @@ func (s *simScript) drawControl(seed uint64, names []string) {
 		if p.name == simGuest {
 			line = "consult " + names[r.IntN(len(names))]
 		}
-		at := r.IntN(len(p.lines) + 1)
-		if p.isInBlock(at) {
-			at = 0
-		}
+		at := p.place(r)
 		p.lines = slices.Insert(p.lines, at, line)
 	}
 }

@@ -44,10 +44,7 @@ func (s *simScript) drawDatabases(seed uint64) {
 	for i := range 4 + r.IntN(2) {
 		p := &s.programs[i%2] // not the guest, who may only read
 		line := []string{"db ", "db ", "db ", "dbstat "}[r.IntN(4)] + name
-		at := r.IntN(len(p.lines) + 1)
-		if p.isInBlock(at) {
-			at = 0
-		}
+		at := p.place(r)
 		p.lines = slices.Insert(p.lines, at, line)
 	}
 }

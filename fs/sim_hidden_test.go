@@ -76,10 +76,7 @@ func (s *simScript) drawHidden(seed uint64, names []string) {
 				line = strings.Replace(line, " F", " "+names[r.IntN(len(names))], 1)
 			}
 			line = strings.Replace(line, " G", fmt.Sprintf(" part%d", i), 1)
-			at := r.IntN(len(p.lines) + 1)
-			if p.isInBlock(at) {
-				at = 0
-			}
+			at := p.place(r)
 			p.lines = slices.Insert(p.lines, at, line)
 		}
 		if i < n {

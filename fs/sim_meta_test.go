@@ -34,10 +34,7 @@ func (s *simScript) drawMeta(seed uint64, names []string) {
 	for range 2 + r.IntN(3) {
 		line := []string{"chgrp", "touch", "fchgrp", "futimens", "futimens", "fchmod", "nameless", "nameless", "stat", "stat", "stat"}[r.IntN(11)] + " " + names[r.IntN(len(names))]
 		p := &s.programs[r.IntN(2)] // not the guest, who may only read
-		at := r.IntN(len(p.lines) + 1)
-		if p.isInBlock(at) {
-			at = 0
-		}
+		at := p.place(r)
 		p.lines = slices.Insert(p.lines, at, line)
 	}
 }

@@ -109,8 +109,16 @@ func (k *simKernel) forgetNames() {
 }
 
 func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
+	return k.makeNode(p, path, "MKDIR", k.getattr, func(h *Request, cancel <-chan struct{}, name string, out *Entry) unix.Errno {
+		return k.fs.Mkdir(cancel, &MakeRequest{Request: *h, Mode: 0o755}, name, out)
+	})
+}
+
+// makeNode makes something that has no descriptor, under the directory's lock. first, if not nil, is
+// asked of the directory before.
+func (k *simKernel) makeNode(p *simProc, at, what string, first func(p *simProc, dir *simInode) unix.Errno, do func(h *Request, cancel <-chan struct{}, name string, out *Entry) unix.Errno) unix.Errno {
 	return again(func(reval bool) unix.Errno {
-		dir, name, e := k.walk(p, path, reval)
+		dir, name, e := k.walk(p, at, reval)
 		if e != 0 {
 			return e
 		}
@@ -122,14 +130,15 @@ func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
 			return e
 		case n != nil:
 			return unix.EEXIST
-		}
-		if e := k.getattr(p, dir); e != 0 {
-			return e
+		case first != nil:
+			if e := first(p, dir); e != 0 {
+				return e
+			}
 		}
 		var out Entry
-		e = k.request(p, "MKDIR "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
+		e = k.request(p, what+" "+name, func(h Request, cancel <-chan struct{}) unix.Errno {
 			h.Node = dir.id
-			return k.fs.Mkdir(cancel, &MakeRequest{Request: h, Mode: 0o755}, name, &out)
+			return do(&h, cancel, name, &out)
 		})
 		if e != 0 {
 			return e
@@ -138,7 +147,7 @@ func (k *simKernel) mkdir(p *simProc, path string) unix.Errno {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.putLocked(dir, name, made, out.NameTTL)
-		dir.until = time.Time{}
+		dir.until = seen(-1)
 		return 0
 	})
 }

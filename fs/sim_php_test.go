@@ -24,10 +24,7 @@ func (s *simScript) drawPHP(seed uint64, names []string) {
 	name := names[r.IntN(len(names))]
 	for i := range 2 + r.IntN(3) {
 		p := &s.programs[i%2] // not the guest, who may only read
-		at := r.IntN(len(p.lines) + 1)
-		if p.isInBlock(at) {
-			at = 0
-		}
+		at := p.place(r)
 		p.lines = slices.Insert(p.lines, at, "php "+name)
 	}
 }

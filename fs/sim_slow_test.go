@@ -89,12 +89,19 @@ func (s *simScript) drawSlows(seed uint64) {
 		if line == "tidy l1" && (slices.Contains(p.lines, line) || s.losesUpdates()) {
 			line = "slow l1" // who tries again insists
 		}
-		at := r.IntN(len(p.lines) + 1)
-		if p.isInBlock(at) {
-			at = 0
-		}
+		at := p.place(r)
 		p.lines = slices.Insert(p.lines, at, line)
 	}
+}
+
+// place is where a command may be put into the program: somewhere, or at the beginning where that
+// would be within a block.
+func (p *simProgram) place(r *rand.Rand) int {
+	at := r.IntN(len(p.lines) + 1)
+	if p.isInBlock(at) {
+		at = 0
+	}
+	return at
 }
 
 // isInBlock reports whether what is inserted at a place would be in a transaction.

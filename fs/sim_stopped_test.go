@@ -35,10 +35,7 @@ func (s *simScript) drawLease(seed uint64, names []string) {
 		for i, line := range []string{command + " " + name, other + " " + name} {
 			line, _, _ = strings.Cut(line, ";")
 			q := &s.programs[(p+i)%2]
-			at := r.IntN(len(q.lines) + 1)
-			if q.isInBlock(at) {
-				at = 0
-			}
+			at := q.place(r)
 			q.lines = slices.Insert(q.lines, at, line)
 		}
 	}

@@ -46,10 +46,7 @@ func (s *simScript) drawTrees(seed uint64) {
 		return
 	}
 	p := &s.programs[r.IntN(2)] // not the guest, who may only read
-	at := r.IntN(len(p.lines) + 1)
-	if p.isInBlock(at) {
-		at = 0
-	}
+	at := p.place(r)
 	p.lines = slices.Insert(p.lines, at, fmt.Sprintf("plant %s%d", simTreePrefix, r.IntN(10)))
 }
 
@@ -180,7 +177,9 @@ func (t *simTree) mkdir(at string) {
 
 func (t *simTree) symlink(at, to string) {
 	if t.call(unix.SYS_SYMLINKAT, "symlink "+at, 0, func(k *simKernel) unix.Errno {
-		return k.makeNode(t.p, at, "SYMLINK", func(h *Request, name string, out *Entry) unix.Errno { return k.fs.Symlink(nil, h, to, name, out) })
+		return k.makeNode(t.p, at, "SYMLINK", nil, func(h *Request, cancel <-chan struct{}, name string, out *Entry) unix.Errno {
+			return k.fs.Symlink(cancel, h, to, name, out)
+		})
 	}) {
 		t.nodes[at] = simNode{kind: unix.S_IFLNK, holds: to}
 	}
@@ -188,45 +187,12 @@ func (t *simTree) symlink(at, to string) {
 
 func (t *simTree) mknod(at string, kind uint32) {
 	if t.call(unix.SYS_MKNODAT, "mknod "+at, 0, func(k *simKernel) unix.Errno {
-		return k.makeNode(t.p, at, "MKNOD", func(h *Request, name string, out *Entry) unix.Errno {
-			return k.fs.Mknod(nil, &MakeRequest{Request: *h, Mode: kind | 0o644}, name, out)
+		return k.makeNode(t.p, at, "MKNOD", nil, func(h *Request, cancel <-chan struct{}, name string, out *Entry) unix.Errno {
+			return k.fs.Mknod(cancel, &MakeRequest{Request: *h, Mode: kind | 0o644}, name, out)
 		})
 	}) {
 		t.nodes[at] = simNode{kind: kind}
 	}
-}
-
-// makeNode makes something that has no descriptor, under the directory's lock.
-func (k *simKernel) makeNode(p *simProc, at, what string, do func(h *Request, name string, out *Entry) unix.Errno) unix.Errno {
-	return again(func(reval bool) unix.Errno {
-		dir, name, e := k.walk(p, at, reval)
-		if e != 0 {
-			return e
-		}
-		dir.lock.lock(true)
-		defer dir.lock.unlock(true)
-		n, e := k.lookup(p, dir, name, true, true)
-		switch {
-		case e != 0:
-			return e
-		case n != nil:
-			return unix.EEXIST
-		}
-		var out Entry
-		e = k.request(p, what+" "+name, func(h Request, _ <-chan struct{}) unix.Errno {
-			h.Node = dir.id
-			return do(&h, name, &out)
-		})
-		if e != 0 {
-			return e
-		}
-		made := k.inodeOf(p, &out)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.putLocked(dir, name, made, out.NameTTL)
-		dir.until = seen(-1)
-		return 0
-	})
 }
 
 // write writes a file. to: it renames the directory meanwhile in which that is.
