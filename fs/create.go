@@ -253,31 +253,36 @@ func (op *opens) openInstead(c *caller, in *CreateRequest, dir *inode, name stri
 	case base == nil:
 		return unix.ESTALE // it is gone again
 	}
-	var st unix.Stat_t
-	k, e := op.names.child(dir, name, &st)
+	return op.openMade(dir, name, base, out, func(k *kernelNode, n *inode) unix.Errno {
+		switch {
+		case live:
+			return op.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
+		case op.contents.isUnreadable(n):
+			return op.openUnread(&in.OpenRequest, k, n, &out.Opened)
+		case !op.judging.judge.ByLines(op.names.otherPaths(n)):
+			return unix.ESTALE // for a session, which an open begins
+		}
+		return op.appending.openAppender(c, k, n, in.Flags, &out.Opened)
+	})
+}
+
+// openMade answers a create with an open of the file st, which has the name now.
+func (op *opens) openMade(dir *inode, name string, st *unix.Stat_t, out *Created, open func(k *kernelNode, n *inode) unix.Errno) unix.Errno {
+	var now unix.Stat_t
+	k, e := op.names.child(dir, name, &now)
 	if e != 0 {
 		return e
 	}
 	n := op.kernel.behind(k)
-	var answer unix.Errno
-	switch {
-	case st.Dev != base.Dev || st.Ino != base.Ino:
-		answer = unix.ESTALE // the caller's rights to another one were looked at
-	case live:
-		answer = op.openPlain(&in.OpenRequest, k, n, true, &out.Opened)
-	case op.contents.isUnreadable(n):
-		answer = op.openUnread(&in.OpenRequest, k, n, &out.Opened)
-	case !op.judging.judge.ByLines(op.names.otherPaths(n)):
-		answer = unix.ESTALE // for a session, which an open begins
-	default:
-		answer = op.appending.openAppender(c, k, n, in.Flags, &out.Opened)
+	if e = unix.ESTALE; now.Dev == st.Dev && now.Ino == st.Ino { // else the caller's rights to another one were looked at
+		e = open(k, n)
 	}
-	if answer != 0 {
+	if e != 0 {
 		op.kernel.forget(k, 1)
-		return answer
+		return e
 	}
-	_ = op.names.stat(n, &st) // the open may have truncated it
-	op.attrs.fillEntry(&out.Entry, k, &st, true)
+	_ = op.names.stat(n, &now) // the open may have truncated it
+	op.attrs.fillEntry(&out.Entry, k, &now, true)
 	return 0
 }
 

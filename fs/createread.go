@@ -46,22 +46,9 @@ func (op *opens) createToRead(cancel <-chan struct{}, c *caller, in *CreateReque
 		op.tellCreated(c, dir, name, &made)
 		op.names.namesSoonOnDisk(dir, name)
 	}
-	var st unix.Stat_t
-	k, e := op.names.child(dir, name, &st)
-	if e != 0 {
-		return e
-	}
-	if st.Dev != made.Dev || st.Ino != made.Ino {
-		e = unix.ESTALE // the caller's rights to another one were looked at
-	} else {
-		e = op.openRead(cancel, &in.OpenRequest, k, &out.Opened)
-	}
-	if e != 0 {
-		op.kernel.forget(k, 1)
-		return e
-	}
-	op.attrs.fillEntry(&out.Entry, k, &st, true)
-	return 0
+	return op.openMade(dir, name, &made, out, func(k *kernelNode, _ *inode) unix.Errno {
+		return op.openRead(cancel, &in.OpenRequest, k, &out.Opened)
+	})
 }
 
 // makeFile makes a file as the caller would make it.

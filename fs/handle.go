@@ -125,6 +125,14 @@ func (hs *handles) handleOf(id uint64) *handle {
 	return hs.open[id]
 }
 
+// isWritten reports whether somebody has an inode open to write it.
+func (hs *handles) isWritten(key inoKey) bool {
+	hs.nodes.mu.Lock()
+	defer hs.nodes.mu.Unlock()
+	n := hs.nodes.inodes[key]
+	return n != nil && n.writers > 0
+}
+
 // file returns the daemon's descriptor for h. Most handles never need one: the
 // kernel reads and writes the backing file itself.
 func (hs *handles) file(h *handle) (int, unix.Errno) {

@@ -42,10 +42,7 @@ var _ versions.Engine = versionsEngine{}
 
 // HasWriters implements versions.Engine.
 func (en versionsEngine) HasWriters(in commit.Inode) bool {
-	en.f.nodes.mu.Lock()
-	defer en.f.nodes.mu.Unlock()
-	n := en.f.nodes.inodes[inoKey{in.Dev, in.Ino}]
-	return n != nil && n.writers > 0
+	return en.f.handles.isWritten(inoKey{in.Dev, in.Ino})
 }
 
 // OnlyKept implements versions.Engine: the inode is shown without links from now on.

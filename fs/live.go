@@ -85,17 +85,9 @@ func (lv *live) awaitWriters(p place, st *unix.Stat_t) {
 	if st == nil || lv.nodes.liveBy(lv.nodes.path(p.dir, p.name)) != liveByUse {
 		return
 	}
-	for until := time.Now().Add(lateGrace); lv.isWritten(st) && time.Now().Before(until); {
+	for until := time.Now().Add(lateGrace); lv.handles.isWritten(inoKey{uint64(st.Dev), st.Ino}) && time.Now().Before(until); {
 		time.Sleep(time.Millisecond) // nothing announces the end of a descriptor
 	}
-}
-
-// isWritten reports whether somebody has the file st open to write it.
-func (lv *live) isWritten(st *unix.Stat_t) bool {
-	lv.nodes.mu.Lock()
-	defer lv.nodes.mu.Unlock()
-	n := lv.nodes.inodes[inoKey{uint64(st.Dev), st.Ino}]
-	return n != nil && n.writers > 0
 }
 
 // endUseLocked makes the file st an ordinary one that was live by its use, and has got another

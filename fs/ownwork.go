@@ -62,19 +62,23 @@ func (pk *parking) waitForOwnWork(c *caller, w *walk, repeated bool) unix.Errno 
 // lockAfterOwnWork waits until a session of the caller's own has done its work, and asks
 // for the lock then.
 func (pk *parking) lockAfterOwnWork(w *walk, cancel <-chan struct{}) unix.Errno {
-	d := w.d
 	pk.otherWaits.Add(1) // what waits is shown
 	err := pk.awaitOwnWork(w, cancel)
 	pk.otherWaits.Add(1)
-	if err == nil {
-		l, failed := pk.locks.acquire(d, false)
-		if failed == nil {
-			pk.astray.walks.Update(w, func() { w.lock, w.own = l, nil })
-			return 0
-		}
-		err = failed
+	if err != nil {
+		return pk.locks.refuse(w.d, err)
 	}
-	return pk.locks.refuse(d, err)
+	return pk.askLate(w)
+}
+
+// askLate asks for the lock of a walk where it parks.
+func (pk *parking) askLate(w *walk) unix.Errno {
+	l, err := pk.locks.acquire(w.d, false)
+	if err != nil {
+		return pk.locks.refuse(w.d, err)
+	}
+	pk.astray.walks.Update(w, func() { w.lock, w.own, w.deadlocked = l, nil, false })
+	return 0
 }
 
 func (pk *parking) awaitOwnWork(w *walk, cancel <-chan struct{}) error {

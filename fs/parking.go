@@ -234,13 +234,8 @@ func (pk *parking) parkHere(cancel <-chan struct{}, h *Request, dir *inode) unix
 // as an open does: another thread of a program in the circle may end it.
 func (pk *parking) lockAfterDeadlock(w *walk, cancel <-chan struct{}) unix.Errno {
 	w.d.patient = cancel
-	l, err := pk.locks.acquire(w.d, false)
-	w.d.patient = nil
-	if err != nil {
-		return pk.locks.refuse(w.d, err)
-	}
-	pk.astray.walks.Update(w, func() { w.lock, w.deadlocked = l, false })
-	return 0
+	defer func() { w.d.patient = nil }()
+	return pk.askLate(w)
 }
 
 // repeats reports whether the kernel will repeat the caller's system call
